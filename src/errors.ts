@@ -1,0 +1,7 @@
+/**
+ * The one error class meant for users: its message says what happened, with which value, and the one thing to do.
+ * The command line prints it as one line and exits with 2; anything else that is thrown is a defect of ours.
+ */
+export class UserError extends Error {
+  override name = 'UserError'
+}
