@@ -1,0 +1,39 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { appendJsonLine, writeAtomically, writeFileAtomic, writeJsonAtomic } from './files.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'files-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+test('a file is replaced whole and leaves nothing beside it', async () => {
+  const path = join(folder, 'a.txt')
+  await writeFileAtomic(path, 'a long first text')
+  await writeFileAtomic(path, 'short')
+  expect(await readFile(path, 'utf8')).toBe('short')
+  expect(await readdir(folder)).toEqual(['a.txt'])
+})
+
+test('a writer that throws half-way leaves the old file and no temporary one', async () => {
+  const path = join(folder, 'a.txt')
+  await writeFile(path, 'old')
+  const failing = writeAtomically(path, async (file) => {
+    await file.write('half of the n')
+    throw new Error('disk full')
+  })
+  await expect(failing).rejects.toThrow('disk full')
+  expect(await readFile(path, 'utf8')).toBe('old')
+  expect(await readdir(folder)).toEqual(['a.txt'])
+})
+
+test('json ends in a newline; lines are appended one by one', async () => {
+  await writeJsonAtomic(join(folder, 'a.json'), { b: [1] })
+  expect(await readFile(join(folder, 'a.json'), 'utf8')).toBe('{\n  "b": [\n    1\n  ]\n}\n')
+  await appendJsonLine(join(folder, 'a.jsonl'), { step: 1 })
+  await appendJsonLine(join(folder, 'a.jsonl'), { step: 2 })
+  expect(await readFile(join(folder, 'a.jsonl'), 'utf8')).toBe('{"step":1}\n{"step":2}\n')
+})

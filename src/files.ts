@@ -1,0 +1,75 @@
+/**
+ * Files that are whole or absent: what every writer of the project goes through, so that a kill at any moment
+ * leaves the old file or the new one and never half of either. Touches the file system only.
+ */
+
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/**
+ * Makes `path` hold what `write` puts into a fresh file handle: a temporary file in the same folder (a rename is
+ * atomic only within one file system), flushed to the disk, then renamed over `path`. The folder must exist.
+ * If anything throws, `path` is untouched and the temporary file is removed.
+ */
+export async function writeAtomically(
+  path: string,
+  write: (file: FileHandle) => Promise<void>,
+): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`)
+  const file = await open(temporary, 'wx')
+  try {
+    try {
+      await write(file)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  await syncFolder(dirname(path))
+}
+
+/** Writes a whole file (text as UTF-8), or nothing. */
+export function writeFileAtomic(path: string, data: string | Uint8Array): Promise<void> {
+  return writeAtomically(path, (file) => file.writeFile(data))
+}
+
+/** Writes a value as indented JSON ending in a newline, whole or not at all. */
+export function writeJsonAtomic(path: string, value: unknown): Promise<void> {
+  return writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`)
+}
+
+/**
+ * Appends one JSON value as one line and flushes it to the disk. An append is not atomic: after a kill the last
+ * line may be partial, and a reader drops a line without its newline.
+ */
+export async function appendJsonLine(path: string, value: unknown): Promise<void> {
+  const file = await open(path, 'a')
+  try {
+    await file.appendFile(`${JSON.stringify(value)}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** A rename is durable once its folder is flushed too; some systems cannot open a folder, and need no flush. */
+async function syncFolder(folder: string): Promise<void> {
+  let handle: FileHandle
+  try {
+    handle = await open(folder, 'r')
+  } catch {
+    return
+  }
+  try {
+    await handle.sync()
+  } catch {
+    // Windows and some network file systems refuse to flush a folder: the rename stands all the same.
+  } finally {
+    await handle.close()
+  }
+}
