@@ -1,0 +1,26 @@
+/**
+ * The two prompts of a board, as chats: what a copy is told when it writes a note, and when it reads and replies.
+ * One wording for every arm and every model: arms differ in which notes are shown, never in what is said about
+ * them. Short on purpose: a small policy pays for each token in time and in attention.
+ */
+import type { ChatMessage } from '../engine/contract.ts'
+
+/** Round one: solve the problem and post a note of key steps that ends in a boxed answer. */
+export function notePrompt(question: string): ChatMessage[] {
+  return [
+    {
+      role: 'user',
+      content: `${question}\n\nPost a short note: the key steps, then the answer in \\boxed{}.`,
+    },
+  ]
+}
+
+/**
+ * Round two: read the board and solve the problem. `notes` are numbered from 1 in the order given; a note that was
+ * cut off is shown as far as it goes. The problem comes first, so that all readers' prompts share that prefix.
+ */
+export function readPrompt(question: string, notes: readonly string[]): ChatMessage[] {
+  const board = notes.map((note, i) => `Note ${i + 1}: ${note.trim()}`).join('\n')
+  const content = `${question}\n\nNotes, maybe wrong or cut off:\n${board}\n\nCheck them, solve the problem, and end with the answer in \\boxed{}.`
+  return [{ role: 'user', content }]
+}
