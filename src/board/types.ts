@@ -1,6 +1,9 @@
 /** The message board: who reads whom, the two rounds, and what readers did. Knows no engines and no training. */
 
-/** Which notes reader `reader` (0-based) sees, as note indices in the order shown. */
+/**
+ * Which notes reader `reader` (0-based) sees, as note indices in the order shown. Each reader sees at least one
+ * note, and none twice.
+ */
 export interface Reads {
   name: string
   (reader: number, copies: number): number[]
