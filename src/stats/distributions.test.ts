@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  chiSquareQuantile,
+  chiSquareUpper,
+  normalCdf,
+  normalQuantile,
+  tCdf,
+  tQuantile,
+  tTails,
+} from './distributions.ts'
+
+const golden: Record<string, number[][]> = JSON.parse(
+  readFileSync(new URL('./fixtures/distributions.json', import.meta.url), 'utf8'),
+)
+
+describe('against SciPy', () => {
+  const functions: Record<string, (...args: number[]) => number> = {
+    normalCdf,
+    normalQuantile,
+    tCdf,
+    tQuantile,
+    chiSquareUpper,
+    chiSquareQuantile,
+  }
+  for (const [name, f] of Object.entries(functions)) {
+    it(`${name}: relative error below 1e-10`, () => {
+      expect(golden[name].length).toBeGreaterThan(8)
+      for (const row of golden[name]) {
+        const expected = row.at(-1)!
+        const got = f(...row.slice(0, -1))
+        expect(Math.abs(got - expected), `${name}(${row.slice(0, -1)}) = ${got}`).toBeLessThanOrEqual(
+          1e-10 * Math.abs(expected) + 1e-15,
+        )
+      }
+    })
+  }
+})
+
+it('a quantile inverts its cumulative probability', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 1e-6, max: 1 - 1e-6, noNaN: true }),
+      fc.double({ min: 1, max: 500, noNaN: true }),
+      (p, df) => {
+        expect(tCdf(tQuantile(p, df), df)).toBeCloseTo(p, 12)
+        expect(1 - chiSquareUpper(chiSquareQuantile(p, df), df)).toBeCloseTo(p, 11)
+      },
+    ),
+    { numRuns: 50 },
+  )
+})
+
+it('t tends to the normal', () => {
+  expect(tTails(1.96, 1e7)).toBeCloseTo(tTails(1.96, Number.POSITIVE_INFINITY), 6)
+})

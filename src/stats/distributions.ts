@@ -1,0 +1,142 @@
+/**
+ * The normal, Student t and chi-square distributions: cumulative probabilities and quantiles, pure numbers in and
+ * out. Written here because the typed libraries that are accurate enough bring some two hundred packages with
+ * them; accuracy is held against SciPy in the tests (relative error below 1e-10).
+ */
+
+/** ln Gamma(x) for x > 0 (Stirling's series after shifting x above 12; Abramowitz and Stegun 6.1.41). */
+export function logGamma(x: number): number {
+  let shift = 0
+  let z = x
+  while (z < 12) {
+    shift += Math.log(z)
+    z += 1
+  }
+  const r = 1 / (z * z)
+  const series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188))))) / z
+  return (z - 0.5) * Math.log(z) - z + 0.5 * Math.log(2 * Math.PI) + series - shift
+}
+
+const TINY = 1e-300
+const EPSILON = 1e-16
+const MAX_TERMS = 10_000
+
+/** Regularised upper incomplete gamma Q(a, x) = 1 - P(a, x) (series below a + 1, Lentz's continued fraction above). */
+function upperGamma(a: number, x: number): number {
+  if (x <= 0) return 1
+  const front = Math.exp(a * Math.log(x) - x - logGamma(a))
+  if (x < a + 1) {
+    let term = 1 / a
+    let sum = term
+    for (let n = 1; n < MAX_TERMS && term > sum * EPSILON; n++) {
+      term *= x / (a + n)
+      sum += term
+    }
+    return 1 - front * sum
+  }
+  let b = x + 1 - a
+  let c = 1 / TINY
+  let d = 1 / b
+  let h = d
+  for (let n = 1; n < MAX_TERMS; n++) {
+    const an = -n * (n - a)
+    b += 2
+    d = 1 / nonZero(an * d + b)
+    c = nonZero(b + an / c)
+    const step = c * d
+    h *= step
+    if (Math.abs(step - 1) < EPSILON) break
+  }
+  return front * h
+}
+
+const nonZero = (x: number): number => (Math.abs(x) < TINY ? TINY : x)
+
+/** Regularised incomplete beta I_x(a, b) (Lentz's continued fraction, on the side where it converges fast). */
+function incompleteBeta(x: number, a: number, b: number): number {
+  if (x <= 0) return 0
+  if (x >= 1) return 1
+  if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(1 - x, b, a)
+  const front =
+    Math.exp(a * Math.log(x) + b * Math.log1p(-x) + logGamma(a + b) - logGamma(a) - logGamma(b)) / a
+  let c = 1
+  let d = 1 / nonZero(1 - ((a + b) * x) / (a + 1))
+  let h = d
+  for (let m = 1; m < MAX_TERMS; m++) {
+    const even = (m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m))
+    d = 1 / nonZero(1 + even * d)
+    c = nonZero(1 + even / c)
+    h *= d * c
+    const odd = (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1))
+    d = 1 / nonZero(1 + odd * d)
+    c = nonZero(1 + odd / c)
+    const step = d * c
+    h *= step
+    if (Math.abs(step - 1) < EPSILON) break
+  }
+  return front * h
+}
+
+/** P(Z <= z) for a standard normal Z. */
+export function normalCdf(z: number): number {
+  const tail = 0.5 * upperGamma(0.5, (z * z) / 2)
+  return z > 0 ? 1 - tail : tail
+}
+
+/** P(|Z| > |z|) for a standard normal Z. */
+export function normalTails(z: number): number {
+  return upperGamma(0.5, (z * z) / 2)
+}
+
+/** P(|T| > |t|) for Student's t with `df` > 0 degrees of freedom; df = Infinity is the normal. */
+export function tTails(t: number, df: number): number {
+  if (df === Number.POSITIVE_INFINITY) return normalTails(t)
+  // The side that keeps the small one of x and 1 - x exact.
+  const square = t * t
+  if (square < df) return 1 - incompleteBeta(square / (df + square), 0.5, df / 2)
+  return incompleteBeta(df / (df + square), df / 2, 0.5)
+}
+
+/** P(T <= t) for Student's t with `df` > 0 degrees of freedom. */
+export function tCdf(t: number, df: number): number {
+  const tail = tTails(t, df) / 2
+  return t > 0 ? 1 - tail : tail
+}
+
+/** The p-quantile of Student's t, p in (0, 1). tQuantile(0.975, 2) = 4.30. */
+export function tQuantile(p: number, df: number): number {
+  if (p === 0.5) return 0
+  const tails = 2 * Math.min(p, 1 - p)
+  const size = invertDecreasing((t) => tTails(t, df), tails)
+  return p > 0.5 ? size : -size
+}
+
+/** The p-quantile of the standard normal, p in (0, 1). */
+export function normalQuantile(p: number): number {
+  return tQuantile(p, Number.POSITIVE_INFINITY)
+}
+
+/** P(X > x) for chi-square with `df` > 0 degrees of freedom. */
+export function chiSquareUpper(x: number, df: number): number {
+  return upperGamma(df / 2, x / 2)
+}
+
+/** The p-quantile of chi-square, p in (0, 1). */
+export function chiSquareQuantile(p: number, df: number): number {
+  return invertDecreasing((x) => chiSquareUpper(x, df), 1 - p)
+}
+
+/** The x >= 0 where a function that falls from 1 to 0 takes the value `target` (doubling, then bisection). */
+export function invertDecreasing(f: (x: number) => number, target: number): number {
+  let high = 1
+  while (f(high) > target && high < 1e150) high *= 2
+  let low = high === 1 ? 0 : high / 2
+  // Bisection halves the bracket until two neighbouring doubles are left; the loop is bounded by their number.
+  for (let i = 0; i < 1100; i++) {
+    const middle = (low + high) / 2
+    if (middle === low || middle === high) break
+    if (f(middle) > target) low = middle
+    else high = middle
+  }
+  return high
+}
