@@ -1,11 +1,14 @@
 /**
- * Files that are whole or absent: what every writer of the project goes through, so that a kill at any moment
- * leaves the old file or the new one and never half of either. Touches the file system only.
+ * Files that are whole or absent, and JSON that is what it should be: what the project's readers and writers go
+ * through, so that a kill at any moment leaves the old file or the new one and never half of either. Touches the
+ * file system only.
  */
 
 import { randomUUID } from 'node:crypto'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import type { z } from 'zod'
+import { UserError } from './errors.ts'
 
 /**
  * Makes `path` hold what `write` puts into a fresh file handle: a temporary file in the same folder (a rename is
@@ -55,6 +58,44 @@ export async function appendJsonLine(path: string, value: unknown): Promise<void
   } finally {
     await file.close()
   }
+}
+
+/**
+ * Reads a JSON file that must fit `schema`. A missing file is `undefined` when `optional`; otherwise a missing
+ * file, broken JSON or a value that does not fit throws a UserError that names the file and the field.
+ */
+export async function readJsonFile<T>(path: string, schema: z.ZodType<T>): Promise<T>
+export async function readJsonFile<T>(
+  path: string,
+  schema: z.ZodType<T>,
+  options: { optional: true },
+): Promise<T | undefined>
+export async function readJsonFile<T>(
+  path: string,
+  schema: z.ZodType<T>,
+  options?: { optional: true },
+): Promise<T | undefined> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (options?.optional && code === 'ENOENT') return undefined
+    throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new UserError(`${path} is not valid JSON (${(error as Error).message}). Fix or replace the file.`)
+  }
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const field = issue.path.length > 0 ? `field '${issue.path.join('.')}': ` : ''
+  throw new UserError(
+    `${path} does not hold what it should (${field}${issue.message}). Fix or replace the file.`,
+  )
 }
 
 /** A rename is durable once its folder is flushed too; some systems cannot open a folder, and need no flush. */

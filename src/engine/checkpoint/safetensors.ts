@@ -1,0 +1,326 @@
+/**
+ * Safetensors files, read and written: named tensors in a checked layout. Touches the file system only.
+ *
+ * The format (huggingface/safetensors): 8 bytes, little-endian, give the header's length N; N bytes of JSON map
+ * each name to its dtype, shape and byte range; the tensors' bytes follow, without gaps. A file that breaks any
+ * of this is refused when it is opened, before a byte of weights is read.
+ */
+
+import { type FileHandle, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { UserError } from '../../errors.ts'
+import { readJsonFile, writeAtomically } from '../../files.ts'
+import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from './halves.ts'
+
+/** A tensor in memory: row-major float32, whatever its precision on disk. */
+export interface Tensor {
+  shape: readonly number[]
+  data: Float32Array
+}
+
+/** Bytes an element takes, for every dtype of the format; the floating-point ones of `FloatType` can be read. */
+const elementBytes = {
+  F32: 4,
+  F16: 2,
+  BF16: 2,
+  BOOL: 1,
+  U8: 1,
+  I8: 1,
+  F8_E5M2: 1,
+  F8_E4M3: 1,
+  I16: 2,
+  U16: 2,
+  I32: 4,
+  U32: 4,
+  I64: 8,
+  U64: 8,
+  F64: 8,
+} as const
+
+export type DType = keyof typeof elementBytes
+export type FloatType = 'F32' | 'F16' | 'BF16'
+
+export interface TensorInfo {
+  dtype: DType
+  shape: readonly number[]
+}
+
+/** An open file (or a folder of shards), whose tensors are read one at a time. */
+export interface TensorReader {
+  readonly names: readonly string[]
+  /** What the header says of a tensor. Throws UserError for a name that the file lacks. */
+  info(name: string): TensorInfo
+  /** One tensor as float32. Throws UserError for a name that the file lacks or a dtype that holds no floats. */
+  read(name: string): Promise<Float32Array>
+  close(): Promise<void>
+}
+
+/** The reference implementation's limit: a longer header is an attack or a broken length. */
+const maxHeaderBytes = 100_000_000
+
+/** Bytes converted at a time, so that loading a 16-bit tensor never holds a second copy of it. */
+const chunkBytes = 1 << 23
+
+const countSchema = z.number().int().nonnegative()
+const entrySchema = z.object({
+  dtype: z.enum(Object.keys(elementBytes) as [DType, ...DType[]]),
+  shape: z.array(countSchema),
+  data_offsets: z.tuple([countSchema, countSchema]),
+})
+const metadataSchema = z.record(z.string(), z.string())
+
+interface Entry extends TensorInfo {
+  /** Byte range within the data, which starts after the header. */
+  begin: number
+  end: number
+}
+
+/**
+ * Opens one safetensors file and checks its whole header: names, dtypes, shapes, and byte ranges that cover the
+ * rest of the file exactly. Throws UserError when the file is missing or any of that does not hold.
+ */
+export async function openSafetensors(path: string): Promise<TensorReader> {
+  let file: FileHandle
+  try {
+    file = await open(path, 'r')
+  } catch (error) {
+    throw new UserError(`Cannot open ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`)
+  }
+  try {
+    const { entries, dataStart } = await readHeader(file, path)
+    const entryOf = (name: string) => {
+      const entry = entries.get(name)
+      if (!entry) throw new UserError(`${path} has no tensor '${name}'. Use a checkpoint that holds it.`)
+      return entry
+    }
+    return {
+      names: [...entries.keys()],
+      info: (name) => ({ dtype: entryOf(name).dtype, shape: entryOf(name).shape }),
+      async read(name) {
+        const { dtype, begin, end } = entryOf(name)
+        if (dtype === 'F32') {
+          const data = new Float32Array((end - begin) / 4)
+          await readFully(file, new Uint8Array(data.buffer), dataStart + begin, path)
+          return data
+        }
+        if (dtype !== 'F16' && dtype !== 'BF16') {
+          throw new UserError(
+            `Tensor '${name}' of ${path} is ${dtype}; weights must be F32, F16 or BF16. Convert the checkpoint.`,
+          )
+        }
+        const toF32 = dtype === 'F16' ? f16ToF32 : bf16ToF32
+        const data = new Float32Array((end - begin) / 2)
+        const chunk = new Uint16Array(Math.min(chunkBytes / 2, data.length))
+        for (let at = 0; at < data.length; at += chunk.length) {
+          const part = chunk.subarray(0, data.length - at)
+          await readFully(file, bytesOf(part), dataStart + begin + 2 * at, path)
+          toF32(part, data.subarray(at))
+        }
+        return data
+      },
+      close: () => file.close(),
+    }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) })
+
+/**
+ * Opens a checkpoint folder's weights: `model.safetensors`, or the shards that `model.safetensors.index.json`
+ * lists. Throws UserError as `openSafetensors` does, and when a shard lacks a tensor that the index promises.
+ */
+export async function openFolder(folder: string): Promise<TensorReader> {
+  const indexPath = join(folder, 'model.safetensors.index.json')
+  const index = await readJsonFile(indexPath, indexSchema, { optional: true })
+  if (!index) return openSafetensors(join(folder, 'model.safetensors'))
+
+  const shards = new Map<string, TensorReader>()
+  const close = async () => {
+    for (const shard of shards.values()) await shard.close()
+  }
+  try {
+    for (const file of new Set(Object.values(index.weight_map))) {
+      if (!/^[\w-][\w.-]*$/.test(file)) {
+        throw new UserError(
+          `${indexPath} names the shard '${file}'; a shard is a file beside it. Fix the index.`,
+        )
+      }
+      shards.set(file, await openSafetensors(join(folder, file)))
+    }
+    const shardOf = new Map<string, TensorReader>()
+    for (const [name, file] of Object.entries(index.weight_map)) {
+      const shard = shards.get(file) as TensorReader
+      shard.info(name)
+      shardOf.set(name, shard)
+    }
+    const find = (name: string) => {
+      const shard = shardOf.get(name)
+      if (!shard) throw new UserError(`${indexPath} has no tensor '${name}'. Use a checkpoint that holds it.`)
+      return shard
+    }
+    return {
+      names: [...shardOf.keys()],
+      info: (name) => find(name).info(name),
+      read: async (name) => find(name).read(name),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+export interface WriteOptions {
+  dtype: FloatType
+  /** Free text kept in the header; `format: 'pt'` is what Hugging Face's loaders expect of a checkpoint. */
+  metadata?: Readonly<Record<string, string>>
+}
+
+/**
+ * Writes tensors to one file, whole or not at all, rounding to nearest even where `dtype` is 16 bits wide.
+ * Tensors are laid out by name, so equal contents give equal bytes. Throws UserError where data and shape
+ * disagree and where a finite value is too large for `dtype`.
+ */
+export async function writeSafetensors(
+  path: string,
+  tensors: ReadonlyMap<string, Tensor> | Readonly<Record<string, Tensor>>,
+  { dtype, metadata = { format: 'pt' } }: WriteOptions,
+): Promise<void> {
+  const entries = (tensors instanceof Map ? [...tensors] : Object.entries(tensors)) as [string, Tensor][]
+  entries.sort(([a], [b]) => (a < b ? -1 : 1))
+
+  // Pairs, not an object: assigning to a key named `__proto__` would lose it.
+  const header: [string, unknown][] = [['__metadata__', metadata]]
+  let offset = 0
+  for (const [name, { shape, data }] of entries) {
+    if (data.length !== countOf(shape)) {
+      throw new UserError(
+        `Tensor '${name}' has ${data.length} values but shape [${shape.join(', ')}]. Pass data that fills its shape.`,
+      )
+    }
+    const end = offset + data.length * elementBytes[dtype]
+    header.push([name, { dtype, shape, data_offsets: [offset, end] }])
+    offset = end
+  }
+  const json = Buffer.from(JSON.stringify(Object.fromEntries(header)))
+  // Spaces up to a multiple of 8, as the format asks, so that the data is aligned when the file is mapped.
+  const start = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ')
+  start.writeBigUInt64LE(BigInt(start.length - 8))
+  json.copy(start, 8)
+
+  await writeAtomically(path, async (file) => {
+    await writeFully(file, start)
+    for (const [name, { data }] of entries) {
+      if (dtype === 'F32') {
+        await writeFully(file, bytesOf(data))
+        continue
+      }
+      const toHalf = dtype === 'F16' ? f32ToF16 : f32ToBf16
+      const chunk = new Uint16Array(Math.min(chunkBytes / 2, data.length))
+      for (let at = 0; at < data.length; at += chunk.length) {
+        const part = data.subarray(at, at + chunk.length)
+        if (!toHalf(part, chunk)) {
+          throw new UserError(`Tensor '${name}' has a value too large for ${dtype}. Write it as F32.`)
+        }
+        await writeFully(file, bytesOf(chunk.subarray(0, part.length)))
+      }
+    }
+  })
+}
+
+async function readHeader(
+  file: FileHandle,
+  path: string,
+): Promise<{ entries: Map<string, Entry>; dataStart: number }> {
+  const refuse = (what: string): never => {
+    throw new UserError(`${path} is not a whole safetensors file: ${what}. Copy or download it again.`)
+  }
+  const { size } = await file.stat()
+  if (size < 8) refuse(`it holds ${size} bytes`)
+  const length = new DataView(new ArrayBuffer(8))
+  await readFully(file, new Uint8Array(length.buffer), 0, path)
+  const headerBytes = length.getBigUint64(0, true)
+  if (headerBytes > BigInt(Math.min(size - 8, maxHeaderBytes))) {
+    refuse(`its header should take ${headerBytes} bytes and the file holds ${size}`)
+  }
+  const bytes = new Uint8Array(Number(headerBytes))
+  await readFully(file, bytes, 8, path)
+  const json = parseObject(bytes) ?? refuse('its header is not a JSON object')
+
+  const entries = new Map<string, Entry>()
+  for (const [name, value] of Object.entries(json)) {
+    if (name === '__metadata__') {
+      if (!metadataSchema.safeParse(value).success) refuse('its metadata is not a map of text to text')
+      continue
+    }
+    const parsed = entrySchema.safeParse(value)
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues
+      return refuse(`the entry of '${name}' is malformed (${issue.path.join('.')}: ${issue.message})`)
+    }
+    const { dtype, shape, data_offsets } = parsed.data
+    const [begin, end] = data_offsets
+    const expected = countOf(shape) * elementBytes[dtype]
+    if (end - begin !== expected) {
+      refuse(
+        `'${name}' takes ${end - begin} bytes where ${dtype} of shape [${shape.join(', ')}] takes ${expected}`,
+      )
+    }
+    entries.set(name, { dtype, shape, begin, end })
+  }
+
+  // Every byte of the data belongs to exactly one tensor: that rules out overlaps, gaps and truncation at once.
+  const dataStart = 8 + Number(headerBytes)
+  let covered = 0
+  for (const [name, { begin, end }] of [...entries].sort(
+    ([, a], [, b]) => a.begin - b.begin || a.end - b.end,
+  )) {
+    if (begin < covered) refuse(`'${name}' overlaps the tensor before it`)
+    if (begin > covered) refuse(`${begin - covered} bytes before '${name}' belong to no tensor`)
+    covered = end
+  }
+  if (dataStart + covered > size) {
+    refuse(`it is cut off, ${size} bytes where its header describes ${dataStart + covered}`)
+  }
+  if (dataStart + covered < size) refuse(`its last ${size - dataStart - covered} bytes belong to no tensor`)
+  return { entries, dataStart }
+}
+
+function parseObject(bytes: Uint8Array): object | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function countOf(shape: readonly number[]): number {
+  return shape.reduce((product, length) => product * length, 1)
+}
+
+// The bytes of a typed array are the file's bytes only on a little-endian machine, which all of ONNX Runtime's are.
+function bytesOf(array: Float32Array | Uint16Array): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+}
+
+async function readFully(file: FileHandle, into: Uint8Array, position: number, path: string): Promise<void> {
+  for (let done = 0; done < into.length; ) {
+    // Linux reads at most 2 GiB at a time, and Node refuses more.
+    const length = Math.min(into.length - done, 1 << 30)
+    const { bytesRead } = await file.read(into, done, length, position + done)
+    if (bytesRead === 0) throw new UserError(`${path} became shorter while it was read. Load it again.`)
+    done += bytesRead
+  }
+}
+
+async function writeFully(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const length = Math.min(bytes.length - done, 1 << 30)
+    done += (await file.write(bytes, done, length)).bytesWritten
+  }
+}
