@@ -6,7 +6,7 @@
  * of this is refused when it is opened, before a byte of weights is read.
  */
 
-import { type FileHandle, open } from 'node:fs/promises'
+import { access, type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../../errors.ts'
@@ -134,9 +134,15 @@ const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) })
  * lists. Throws UserError as `openSafetensors` does, and when a shard lacks a tensor that the index promises.
  */
 export async function openFolder(folder: string): Promise<TensorReader> {
+  const single = join(folder, 'model.safetensors')
   const indexPath = join(folder, 'model.safetensors.index.json')
-  const index = await readJsonFile(indexPath, indexSchema, { optional: true })
-  if (!index) return openSafetensors(join(folder, 'model.safetensors'))
+  // A single file wins over an index, as in transformers: it is what a later save leaves beside old shards.
+  const isSingle = await access(single).then(
+    () => true,
+    () => false,
+  )
+  const index = isSingle ? undefined : await readJsonFile(indexPath, indexSchema, { optional: true })
+  if (!index) return openSafetensors(single)
 
   const shards = new Map<string, TensorReader>()
   const close = async () => {
