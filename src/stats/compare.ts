@@ -1,22 +1,38 @@
 /**
  * Did one change help? The verdict on two arms trained over several seeds and evaluated on the same problems.
  *
+ * The estimate is recipe - baseline over ALL seeds pooled. Problems are paired between the arms by id. Seeds are
+ * not paired, even where they share a number: the number fixes the order of problems and the first weights, but
+ * sampled tokens send two trainings apart within a few steps, so a shared number is no shared luck, and pairing
+ * would halve the degrees of freedom that two or three seeds leave.
+ *
  * `moved` needs all of
- *   1. the paired 95% bootstrap interval over problems excludes 0 (all seeds pooled),
+ *   1. the paired 95% bootstrap interval over problems excludes 0,
  *   2. at least two seeds in each arm, and the interval that also carries the spread between seeds excludes 0,
  *   3. a difference larger than the noise band of the untrained base,
- *   4. not over-optimised.
- * `flat` is a finding too and has to be earned: the interval lies inside [-flatWithin, flatWithin], so effects of
- * that size are excluded. Everything else is `unresolved`: an interval that holds both 0 and effects worth having
- * says that the experiment was too small, not that nothing happened.
+ *   4. not over-optimised: a named proxy did not rise where the target did not, nor by more than the target.
+ * `flat` has to be earned too: the interval lies inside [-flatWithin, flatWithin], so that effects of that size are
+ * excluded (two one-sided tests at 2.5% each; Schuirmann 1987). Everything else is `unresolved`: an interval that
+ * holds both 0 and effects worth having says that the experiment was small, not that nothing happened.
  */
 
-import { type ArmTable, layOut, type SeedScores } from './design.ts'
-import { tQuantile, tTails } from './distributions.ts'
+import { type ArmTable, type Design, layOut, type SeedScores } from './design.ts'
+import { normalQuantile } from './distributions.ts'
 import { type BootstrapOptions, bootstrapMean, type Interval, variance } from './estimate.ts'
+import { halfWidth, pValue, type Spread } from './interval.ts'
 import { type NoiseBand, noiseBand } from './noise.ts'
 
 export type Verdict = 'moved' | 'moved the wrong way' | 'flat' | 'unresolved'
+
+/** How an arm was evaluated: what must be equal for two arms to be comparable. */
+export interface EvaluationFacts {
+  /** The verifier's name and version. */
+  grader: string
+  /** Temperature, top-p, token limits, rollouts: anything that decides how replies are drawn. */
+  sampling: Readonly<Record<string, number | string>>
+  /** Share of replies cut off at the token limit, in [0, 1]. */
+  cutShare: number
+}
 
 export interface CompareInput extends BootstrapOptions {
   baseline: readonly SeedScores[]
@@ -25,8 +41,11 @@ export interface CompareInput extends BootstrapOptions {
   baseRuns: readonly number[]
   /** Effects at least this large must be excluded for `flat`; 0.03 (three points of pass@1) unless told. */
   flatWithin?: number
-  /** From overOptimised(): the trained proxy went up and the target did not. Absent where the reward is the target. */
-  overOptimised?: boolean
+  /** The trained proxy on the same evaluations, scores in [0, 1]; absent where the reward is the target. */
+  proxy?: { name: string; baseline: readonly SeedScores[]; recipe: readonly SeedScores[] }
+  facts?: { baseline: EvaluationFacts; recipe: EvaluationFacts }
+  /** Level of the test, 0.05 unless told; a sequence of k looks at growing data keeps 0.05 with 0.05 / k at each. */
+  alpha?: number
 }
 
 export interface ArmSummary {
@@ -42,22 +61,24 @@ export interface Comparison {
   delta: number
   /** Carries problems, training seeds, their interaction and rollouts. With one seed in an arm: problems only. */
   ci95: Interval
-  /** Two-sided, of no difference; the interval excludes 0 exactly when p < 0.05. */
+  /** Two-sided, of no difference; below alpha exactly when the interval excludes 0. */
   p: number
   verdict: Verdict
   /** One sentence. */
   why: string
-  /** The smallest difference that this run would have seen with 80% power; null with one seed in an arm. */
+  /** The difference that would have passed this run's own thresholds with 80% power; null with one seed in an arm. */
   smallestEffect: number | null
   flatWithin: number
   baseline: ArmSummary
   recipe: ArmSummary
-  /** What the interval is made of, each as a standard error of `delta` and its degrees of freedom. */
+  /** What the interval is made of. Standard errors are of `delta`. */
   parts: {
     problems: { standardError: number; df: number; bootstrap95: Interval }
-    seeds: { standardError: number; df: number } | null
+    /** `standardError`: as observed between seed means; `explained`: what problems and rollouts explain of it. */
+    seeds: { standardError: number; explained: number; df: number } | null
     noise: NoiseBand | null
   }
+  overOptimised: boolean
   counts: { problems: number; baselineSeeds: number; recipeSeeds: number }
   /** Reasons to doubt that the arms are comparable. */
   warnings: string[]
@@ -65,65 +86,133 @@ export interface Comparison {
 
 /** @throws UserError where the data cannot be paired (see layOut). */
 export function compare(input: CompareInput): Comparison {
-  const { flatWithin = 0.03, overOptimised = false } = input
+  const { flatWithin = 0.03, alpha = 0.05 } = input
   const design = layOut(input.baseline, input.recipe)
   const { baseline, recipe, differences } = design
+  const [nA, nB] = [baseline.seeds.length, recipe.seeds.length]
   const delta = recipe.mean - baseline.mean
-  const problems = {
-    standardError: Math.sqrt(variance(differences) / differences.length),
-    df: Math.max(1, differences.length - 1),
-    bootstrap95: bootstrapMean(differences, input),
-  }
-  const seeds = seedPart(baseline, recipe)
-  const noise =
-    input.baseRuns.length >= 2 ? noiseBand(input.baseRuns, baseline.seeds.length, recipe.seeds.length) : null
-
-  const half = seeds ? Math.hypot(halfWidth(problems), halfWidth(seeds)) : halfWidth(problems)
-  const ci95: Interval = [delta - half, delta + half]
-  const standardError = Math.hypot(problems.standardError, seeds?.standardError ?? 0)
-  const p =
-    half === 0 ? (delta === 0 ? 1 : 0) : tTails((Math.abs(delta) / half) * 1.959964, Number.POSITIVE_INFINITY)
-  const counts = {
-    problems: differences.length,
-    baselineSeeds: baseline.seeds.length,
-    recipeSeeds: recipe.seeds.length,
-  }
-  const warnings =
-    design.unpaired > 0 ? [`${design.unpaired} problems are not in every evaluation and were left out.`] : []
-  const decided = decide({
-    delta,
-    ci95,
-    bootstrap95: problems.bootstrap95,
-    noise,
-    overOptimised,
-    flatWithin,
-    oneSeed: seeds === null,
-    counts,
-  })
+  const spread = spreadOf(design)
+  const half = halfWidth(spread, alpha)
+  const ci95 = around(delta, half)
+  const bootstrap95 = bootstrapMean(differences, { ...input, alpha })
+  const noise = input.baseRuns.length >= 2 ? noiseBand(input.baseRuns, nA, nB) : null
+  const overOptimised = input.proxy ? partsFromTarget(input.proxy, ci95, alpha) : false
+  const counts = { problems: differences.length, baselineSeeds: nA, recipeSeeds: nB }
+  const total = spread.problems.variance + excess(spread)
   return {
     delta,
     ci95,
-    p,
-    ...decided,
-    smallestEffect: seeds ? Math.max(half, noise?.band ?? 0) + 0.8416 * standardError : null,
+    p: pValue(delta, spread),
+    ...decide({
+      delta,
+      ci95,
+      bootstrap95,
+      noise,
+      proxy: overOptimised ? input.proxy!.name : null,
+      flatWithin,
+      counts,
+    }),
+    smallestEffect: spread.seeds
+      ? Math.min(1, Math.max(half, noise?.band ?? 0) + normalQuantile(0.8) * Math.sqrt(total))
+      : null,
     flatWithin,
     baseline: summary(baseline),
     recipe: summary(recipe),
-    parts: { problems, seeds, noise },
+    parts: {
+      problems: {
+        standardError: Math.sqrt(spread.problems.variance),
+        df: spread.problems.df,
+        bootstrap95,
+      },
+      seeds: spread.seeds && {
+        standardError: Math.sqrt(spread.seeds.variance),
+        explained: Math.sqrt(spread.seeds.floor),
+        df: spread.seeds.df,
+      },
+      noise,
+    },
+    overOptimised,
     counts,
-    warnings,
+    warnings: [...unpairedWarning(design), ...(input.facts ? factWarnings(input.facts) : [])],
   }
 }
 
-const halfWidth = (part: { standardError: number; df: number }): number =>
-  tQuantile(0.975, part.df) * part.standardError
-
-/** Each arm's variance between seeds over its number of seeds; null where an arm has one seed. */
-function seedPart(a: ArmTable, b: ArmTable): { standardError: number; df: number } | null {
-  const [nA, nB] = [a.seeds.length, b.seeds.length]
-  if (nA < 2 || nB < 2) return null
-  return { standardError: Math.sqrt(a.seedVariance / nA + b.seedVariance / nB), df: nA + nB - 2 }
+/**
+ * The sources of the difference's variance. The problems' part is the variance of the per-problem differences over
+ * the number of problems, and never less than one problem's worth, (1 / problems)^2: where no problem differs, the
+ * next one may.
+ */
+export function spreadOf({ baseline, recipe, differences }: Design): Spread {
+  const n = differences.length
+  const problems = { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
+  const arms = [baseline, recipe]
+  if (arms.some((arm) => arm.seeds.length < 2)) return { problems, seeds: null }
+  const sum = (part: (arm: ArmTable) => number) => arms.reduce((total, arm) => total + part(arm), 0)
+  return {
+    problems,
+    seeds: {
+      variance: sum((arm) => arm.seedVariance / arm.seeds.length),
+      floor: sum((arm) => arm.interaction / (arm.seeds.length * n)),
+      df: sum((arm) => arm.seeds.length - 1),
+    },
+  }
 }
+
+const excess = ({ seeds }: Spread): number => (seeds ? Math.max(0, seeds.variance - seeds.floor) : 0)
+
+/** Scores lie in [0, 1], so a difference lies in [-1, 1]. */
+const around = (delta: number, half: number): Interval => [
+  Math.max(-1, delta - half),
+  Math.min(1, delta + half),
+]
+
+/** The proxy rose and the target did not, or the proxy's interval lies above the target's (Gao et al. 2022). */
+function partsFromTarget(
+  proxy: { baseline: readonly SeedScores[]; recipe: readonly SeedScores[] },
+  target: Interval,
+  alpha: number,
+): boolean {
+  const design = layOut(proxy.baseline, proxy.recipe)
+  const [low] = around(design.recipe.mean - design.baseline.mean, halfWidth(spreadOf(design), alpha))
+  return low > 0 && (target[0] <= 0 || low > target[1])
+}
+
+function unpairedWarning({ unpaired }: Design): string[] {
+  if (unpaired === 0) return []
+  return [`The evaluations differ in their problems: ${unpaired} are not in every one and were left out.`]
+}
+
+/** Cut shares further apart than this make arms hard to compare: five replies in a hundred (a convention). */
+const CUT_SHARE_GAP = 0.05
+
+function factWarnings({
+  baseline,
+  recipe,
+}: {
+  baseline: EvaluationFacts
+  recipe: EvaluationFacts
+}): string[] {
+  const warnings: string[] = []
+  if (baseline.grader !== recipe.grader) {
+    warnings.push(
+      `The arms were graded by different verifiers (${baseline.grader}, ${recipe.grader}): grade both with one.`,
+    )
+  }
+  const keys = [...new Set([...Object.keys(baseline.sampling), ...Object.keys(recipe.sampling)])]
+  for (const key of keys.filter((name) => baseline.sampling[name] !== recipe.sampling[name])) {
+    warnings.push(
+      `The arms were sampled differently: ${key} is ${baseline.sampling[key]} in baseline and ${recipe.sampling[key]} in recipe.`,
+    )
+  }
+  if (Math.abs(baseline.cutShare - recipe.cutShare) > CUT_SHARE_GAP) {
+    warnings.push(
+      `The token limit cut ${percent(baseline.cutShare)} of baseline's replies and ${percent(recipe.cutShare)} of recipe's: part of the difference may be length.`,
+    )
+  }
+  return warnings
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)}%`
 
 function summary(arm: ArmTable): ArmSummary {
   return {
@@ -138,61 +227,53 @@ interface Evidence {
   ci95: Interval
   bootstrap95: Interval
   noise: NoiseBand | null
-  overOptimised: boolean
+  /** The proxy's name where the recipe is over-optimised. */
+  proxy: string | null
   flatWithin: number
-  oneSeed: boolean
   counts: Comparison['counts']
 }
 
 const excludesZero = ([low, high]: Interval): boolean => low > 0 || high < 0
-const points = (x: number): string => `${x < 0 ? '-' : '+'}${Math.abs(x).toFixed(3)}`
-const span = ([low, high]: Interval): string => `[${points(low)}, ${points(high)}]`
+const signed = (x: number): string => `${x < 0 ? '-' : '+'}${Math.abs(x).toFixed(3)}`
+const span = ([low, high]: Interval): string => `[${signed(low)}, ${signed(high)}]`
 
 function decide(e: Evidence): { verdict: Verdict; why: string } {
-  const { delta, ci95, counts } = e
+  const { delta, ci95, counts, flatWithin, noise } = e
   const unresolved = (why: string) => ({ verdict: 'unresolved' as const, why })
-  if (e.oneSeed) {
-    const arms = [
-      ...(counts.baselineSeeds < 2 ? ['baseline'] : []),
-      ...(counts.recipeSeeds < 2 ? ['recipe'] : []),
-    ].join(' and ')
+  const single = [
+    ...(counts.baselineSeeds < 2 ? ['baseline'] : []),
+    ...(counts.recipeSeeds < 2 ? ['recipe'] : []),
+  ]
+  if (single.length > 0) {
     return unresolved(
-      `One training seed in ${arms} cannot tell the change from luck: a second seed in each arm would give the spread between seeds.`,
+      `With one training seed in ${single.join(' and ')}, ${signed(delta)} cannot be told from the luck of a seed: train at least two in each arm.`,
     )
   }
-  if (excludesZero(ci95) && excludesZero(e.bootstrap95)) {
-    if (!e.noise) {
-      return unresolved(
-        `The interval ${span(ci95)} excludes 0, but there is no noise floor: evaluate the untrained base at least twice (three is the convention).`,
-      )
-    }
-    if (Math.abs(delta) > e.noise.band) {
-      if (e.overOptimised && delta > 0) {
-        return unresolved('The trained proxy rose over the base and the target did not: over-optimised.')
-      }
-      return delta > 0
-        ? {
-            verdict: 'moved',
-            why: `The difference ${points(delta)} is real: its interval ${span(ci95)} excludes 0 and it exceeds the noise band of ${e.noise.band.toFixed(3)}.`,
-          }
-        : {
-            verdict: 'moved the wrong way',
-            why: `The recipe is worse: the interval ${span(ci95)} excludes 0 and the difference ${points(delta)} exceeds the noise band of ${e.noise.band.toFixed(3)}.`,
-          }
-    }
+  const real = excludesZero(ci95) && excludesZero(e.bootstrap95)
+  const limit = noise ? `the noise band of ${noise.band.toFixed(3)}` : 'the noise band'
+  if (real && noise && Math.abs(delta) > noise.band) {
+    const fact = `the difference ${signed(delta)} has the interval ${span(ci95)}, which excludes 0, and is larger than ${limit}`
+    if (delta < 0) return { verdict: 'moved the wrong way', why: `The recipe is worse: ${fact}.` }
+    if (e.proxy === null) return { verdict: 'moved', why: `The recipe is better: ${fact}.` }
+    return unresolved(
+      `The recipe is better by ${signed(delta)}, but over-optimised: its proxy ${e.proxy} rose by more than the target did.`,
+    )
   }
-  if (ci95[0] > -e.flatWithin && ci95[1] < e.flatWithin) {
+  if (ci95[0] > -flatWithin && ci95[1] < flatWithin) {
     return {
       verdict: 'flat',
-      why: `Effects of ${e.flatWithin.toFixed(3)} or more are excluded in both directions: the interval ${span(ci95)} lies inside.`,
+      why: `No effect of ${flatWithin.toFixed(3)} or more: the interval ${span(ci95)} of the difference ${signed(delta)} excludes it in both directions.`,
     }
   }
-  if (excludesZero(ci95) && excludesZero(e.bootstrap95) && e.noise) {
+  if (real) {
     return unresolved(
-      `The interval ${span(ci95)} excludes 0, but the difference ${points(delta)} is within the noise band of ${e.noise.band.toFixed(3)}: more seeds or more re-runs of the base would narrow it.`,
+      noise
+        ? `The interval ${span(ci95)} excludes 0, but the difference ${signed(delta)} is not larger than ${limit}: more seeds, or more evaluations of the base, would narrow the band.`
+        : `The interval ${span(ci95)} excludes 0, but there is no noise floor: evaluate the untrained base at least twice (three is the convention).`,
     )
   }
+  const zero = excludesZero(ci95) ? `${span(e.bootstrap95)} over problems alone` : span(ci95)
   return unresolved(
-    `The interval ${span(ci95)} holds 0 and also effects of ${e.flatWithin.toFixed(3)} or more: more seeds or more problems would resolve it.`,
+    `The interval ${zero} holds 0, and effects of ${flatWithin.toFixed(3)} or more are not excluded: this run was too small to tell, and more seeds or problems would narrow it.`,
   )
 }

@@ -9,7 +9,7 @@
 import { UserError } from '../errors.ts'
 import { mean, variance } from './estimate.ts'
 
-/** One problem's rollouts in one evaluation: 1 right, 0 wrong. */
+/** One problem's rollouts in one evaluation: 1 right, 0 wrong (a proxy's scores may lie between). */
 export interface ProblemScores {
   /** Pairs the problem between seeds and arms. */
   id: string
@@ -67,8 +67,10 @@ export function layOut(baseline: readonly SeedScores[], recipe: readonly SeedSco
     const byId = new Map<string, readonly number[]>()
     for (const { id, scores } of problems) {
       if (byId.has(id)) throw new UserError(`Seed ${seed} has problem ${id} twice: each problem counts once.`)
-      if (scores.length === 0 || !scores.every(Number.isFinite)) {
-        throw new UserError(`Seed ${seed}, problem ${id}: every problem needs at least one finite score.`)
+      if (scores.length === 0 || !scores.every((score) => score >= 0 && score <= 1)) {
+        throw new UserError(
+          `Seed ${seed}, problem ${id}: a problem needs at least one score, each from 0 to 1.`,
+        )
       }
       byId.set(id, scores)
     }

@@ -43,9 +43,12 @@ export interface BootstrapOptions {
   seed?: number
 }
 
-/** 95% percentile interval of the mean of one value a problem, resampling problems with replacement (Efron 1979). */
-export function bootstrapMean(values: readonly number[], options: BootstrapOptions = {}): Interval {
-  const { draws = 2000, seed = 0 } = options
+/** Percentile interval (95% unless told) of the mean of one value a problem, resampling problems with replacement (Efron 1979). */
+export function bootstrapMean(
+  values: readonly number[],
+  options: BootstrapOptions & { alpha?: number } = {},
+): Interval {
+  const { draws = 2000, seed = 0, alpha = 0.05 } = options
   const stream = random(seed, 'bootstrap over problems')
   const means = new Float64Array(draws)
   for (let draw = 0; draw < draws; draw++) {
@@ -54,7 +57,7 @@ export function bootstrapMean(values: readonly number[], options: BootstrapOptio
     means[draw] = sum / values.length
   }
   means.sort()
-  return [quantile(means, 0.025), quantile(means, 0.975)]
+  return [quantile(means, alpha / 2), quantile(means, 1 - alpha / 2)]
 }
 
 /**

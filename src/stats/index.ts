@@ -3,7 +3,14 @@
  * gives plain records; touches nothing else of the project but the seeded randomness and the error class.
  */
 
-export { type CompareInput, type Comparison, compare, type Verdict } from './compare.ts'
+export {
+  type ArmSummary,
+  type CompareInput,
+  type Comparison,
+  compare,
+  type EvaluationFacts,
+  type Verdict,
+} from './compare.ts'
 export type { ProblemScores, SeedScores } from './design.ts'
 export {
   bootstrapMean,
@@ -13,5 +20,7 @@ export {
   passAt,
   passAtK,
   passHatK,
+  type Rollouts,
 } from './estimate.ts'
-export { type NoiseBand, noiseBand } from './noise.ts'
+export { type HackScan, hackScan, type ScannedFeature, type ScanOptions, type ScanRow } from './hack-scan.ts'
+export { type EvalVariance, evalVariance, type NoiseBand, noiseBand } from './noise.ts'
