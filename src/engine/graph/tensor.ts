@@ -1,0 +1,90 @@
+/**
+ * Symbolic tensors: a program is a graph of these, written once, differentiated by `gradients.ts` and emitted as
+ * ONNX by `emit.ts`. Nothing here computes.
+ */
+
+/** A size, or the name of one known only at run time; equal names are equal sizes. */
+export type Dim = number | string
+export type DType = 'float32' | 'int32' | 'int64' | 'bool'
+export type Attribute = number | string | readonly number[] | { float: number }
+export type Shape = readonly Dim[]
+
+export interface Tensor {
+  readonly shape: Shape
+  readonly dtype: DType
+  readonly source: Source
+}
+
+/** Where a tensor comes from: fed by the caller, fixed in the graph, or an output of an operator. */
+export type Source =
+  | { kind: 'input'; name: string }
+  | { kind: 'constant'; data: readonly number[] }
+  | { kind: 'node'; node: Node; output: number }
+
+export interface Node {
+  op: string
+  /** '' for ONNX's own operators, 'com.microsoft' for ONNX Runtime's. */
+  domain: '' | 'com.microsoft'
+  /** null stands for an optional input left out. */
+  inputs: readonly (Tensor | null)[]
+  outputs: Tensor[]
+  attributes: Readonly<Record<string, Attribute>>
+}
+
+export function input(name: string, shape: Shape, dtype: DType = 'float32'): Tensor {
+  return { shape, dtype, source: { kind: 'input', name } }
+}
+
+/** A small constant stored in the graph itself. */
+export function constant(data: readonly number[] | number, dtype: DType = 'float32'): Tensor {
+  return typeof data === 'number'
+    ? { shape: [], dtype, source: { kind: 'constant', data: [data] } }
+    : { shape: [data.length], dtype, source: { kind: 'constant', data } }
+}
+
+/** Adds an operator; `outputs` gives the shape and type of each of its results. */
+export function apply(
+  op: string,
+  inputs: readonly (Tensor | null)[],
+  outputs: readonly { shape: Shape; dtype?: DType }[],
+  attributes: Readonly<Record<string, Attribute>> = {},
+  domain: Node['domain'] = '',
+): Tensor[] {
+  const node: Node = { op, domain, inputs, outputs: [], attributes }
+  node.outputs = outputs.map(({ shape, dtype = 'float32' }, output) => ({
+    shape,
+    dtype,
+    source: { kind: 'node', node, output },
+  }))
+  return node.outputs
+}
+
+/** The operators that the given tensors depend on, each after those it depends on. */
+export function topological(targets: readonly Tensor[]): Node[] {
+  const order: Node[] = []
+  const seen = new Set<Node>()
+  // Iterative: a deep model's graph would overflow the call stack.
+  const stack: { node: Node; next: number }[] = []
+  const visit = (tensor: Tensor | null) => {
+    if (tensor?.source.kind !== 'node' || seen.has(tensor.source.node)) return
+    seen.add(tensor.source.node)
+    stack.push({ node: tensor.source.node, next: 0 })
+  }
+  for (const target of targets) {
+    visit(target)
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]
+      if (top.next < top.node.inputs.length) visit(top.node.inputs[top.next++])
+      else order.push((stack.pop() as { node: Node }).node)
+    }
+  }
+  return order
+}
+
+export function sameShape(a: Shape, b: Shape): boolean {
+  return a.length === b.length && a.every((dim, i) => dim === b[i])
+}
+
+export function showShape(shape: Shape): string {
+  return `[${shape.join(', ')}]`
+}

@@ -1,0 +1,250 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { loadAdapter } from '../checkpoint/adapter.ts'
+import { openCheckpoint } from '../checkpoint/model.ts'
+import { openSafetensors } from '../checkpoint/safetensors.ts'
+import type { AdamOptions } from '../contract.ts'
+import { emit } from '../graph/emit.ts'
+import { input } from '../graph/tensor.ts'
+import { openBase } from './base.ts'
+import { defaultLimits } from './limits.ts'
+import * as model from './model.ts'
+import { pack } from './pack.ts'
+import { loraPolicy } from './policy.ts'
+import { loraA, loraB } from './programs.ts'
+import { compile, floatData, floats, int64s } from './session.ts'
+import { trainable } from './trainable.ts'
+
+// PyTorch, transformers and PEFT computed these (scripts/golden/engine.py).
+const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
+
+interface Golden {
+  temperature: number
+  sequences: {
+    prompt: number[]
+    completion: number[]
+    weights: number[]
+    baseLogprobs: number[]
+    adapterLogprobs: number[]
+    oldLogprobs: number[]
+    advantages: number[]
+    mask: number[]
+  }[]
+  policy: {
+    loss: number
+    tokens: number
+    clippedShare: number
+    clipLow: number
+    clipHigh: number
+    temperature: number
+    gradNorm: number
+  }
+  policyAdam: AdamOptions
+  supervised: { adapter: { loss: number; gradNorm: number }; base: { loss: number; gradNorm: number } }
+  supervisedBaseAdam: AdamOptions
+}
+
+async function open(name: string) {
+  const folder = join(fixtures, name)
+  const golden = JSON.parse(readFileSync(join(folder, 'golden.json'), 'utf8')) as Golden
+  const checkpoint = await openCheckpoint(folder)
+  const tensors = await openSafetensors(join(folder, 'golden.safetensors'))
+  const full = await openSafetensors(join(folder, 'golden-full.safetensors'))
+  return { folder, golden, checkpoint, config: checkpoint.config, tensors, full }
+}
+
+/** Largest |a - b| over the largest |b|. */
+function relativeError(a: Float32Array, b: Float32Array): number {
+  expect(a.length).toBe(b.length)
+  let difference = 0
+  let size = 0
+  for (let i = 0; i < a.length; i++) {
+    difference = Math.max(difference, Math.abs(a[i] - b[i]))
+    size = Math.max(size, Math.abs(b[i]))
+  }
+  return difference / size
+}
+
+const peftName = (name: string) => `base_model.model.${name}.weight`
+
+describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (name) => {
+  it('computes the same logits', async () => {
+    const { golden, checkpoint, config, tensors } = await open(name)
+    const weight = model.parameters(config)
+    const half = config.headDim / 2
+    const attention = model.fullAttention(
+      config,
+      { cos: input('cos', ['context', half]), sin: input('sin', ['context', half]) },
+      input('positions', ['batch', 'time'], 'int64'),
+      input('mask', ['batch', 1, 'time', 'time']),
+    )
+    const logits = model.forward(config, weight, model.baseLinear(config, weight), attention, {
+      tokens: input('tokens', ['batch', 'time'], 'int64'),
+      rows: input('rows', ['rows'], 'int64'),
+    })
+    const program = await compile(emit('logits', { logits }))
+    const weights = Object.fromEntries(
+      [...(await checkpoint.loadWeights())].map(([key, { shape, data }]) => [key, floats(data, shape)]),
+    )
+    const { cos, sin } = model.rotaryTables(config, config.contextLength)
+    const rotary = {
+      cos: floats(cos, [config.contextLength, half]),
+      sin: floats(sin, [config.contextLength, half]),
+    }
+    for (const [i, { prompt, completion }] of golden.sequences.entries()) {
+      const [packed] = pack([{ prompt, completion: [...completion, 0] }], { tokenBudget: 1, rowLimit: 1 })
+      const every = Array.from({ length: packed.time }, (_, position) => position)
+      const output = await program.run([
+        {
+          tokens: int64s(packed.tokens, [1, packed.time]),
+          positions: int64s(packed.positions, [1, packed.time]),
+          mask: floats(packed.mask, [1, 1, packed.time, packed.time]),
+          rows: int64s(every, [packed.time]),
+        },
+        weights,
+        rotary,
+      ])
+      const expected = await tensors.read(`logits.base.${i}`)
+      expect(relativeError(floatData(output.logits), expected)).toBeLessThan(1e-4)
+    }
+    await program.release()
+  })
+
+  // One batch, many small ones, prompts shared in a row or not: the cutting must not show.
+  const cuts = [
+    { tokenBudget: 4096, rowLimit: 4096 },
+    { tokenBudget: 16, rowLimit: 1 },
+    { tokenBudget: 40, rowLimit: 24 },
+  ].flatMap((limits) => [true, false].map((folds) => ({ ...limits, folds, lanes: 2 })))
+
+  it.each(cuts)('learns by the policy gradient as it does: %o', async (cut) => {
+    const { folder, golden, checkpoint, config, tensors } = await open(name)
+    const { rank, alpha, projections } = await loadAdapter(join(folder, 'adapter'), config)
+    const base = openBase(config, await checkpoint.loadWeights(), { ...defaultLimits(config), ...cut })
+    const lora = { rank, scale: alpha / rank }
+    const state = trainable(
+      [...projections].flatMap(([key, { a, b }]) => [
+        { name: loraA(key), ...a },
+        { name: loraB(key), ...b },
+      ]),
+    )
+    const over = base.folds ? await base.fold(state.values, lora) : state.values
+    const scores = await base.score(over, golden.sequences, golden.temperature, base.folds ? undefined : lora)
+    golden.sequences.forEach((sequence, i) => {
+      expect(relativeError(scores[i], Float32Array.from(sequence.adapterLogprobs))).toBeLessThan(1e-4)
+    })
+
+    const { clipLow, clipHigh, temperature, ...expected } = golden.policy
+    const data = golden.sequences.map(({ oldLogprobs, ...datum }) => ({ ...datum, logprobs: oldLogprobs }))
+    const loss = { kind: 'policy_gradient', clipLow, clipHigh, temperature } as const
+    const report = await base.accumulate(
+      state.values,
+      state.names,
+      state.gradients,
+      { kind: 'policy_gradient', data, loss },
+      lora,
+    )
+    expect(report.loss).toBeCloseTo(expected.loss, 4)
+    expect(report.tokens).toBe(expected.tokens)
+    expect(report.clippedShare).toBeCloseTo(expected.clippedShare, 6)
+    for (const [i, key] of state.names.entries()) {
+      const gradient = await tensors.read(`policy.grad.${peftName(key)}`)
+      expect(relativeError(state.gradients[i], gradient), key).toBeLessThan(1e-4)
+    }
+    const { gradNorm } = state.step({ ...golden.policyAdam, weightDecay: 0 })
+    expect(gradNorm / expected.gradNorm).toBeCloseTo(1, 5)
+    for (const [i, key] of state.names.entries()) {
+      const parameter = await tensors.read(`policy.adam.wd0.0.step1.${peftName(key)}`)
+      expect(relativeError(state.arrays[i], parameter), key).toBeLessThan(1e-4)
+    }
+    await base.close()
+  })
+
+  it('takes two AdamW steps with weight decay as it does', async () => {
+    const { folder, golden, checkpoint, config, tensors } = await open(name)
+    const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config))
+    const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
+    const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
+    await policy.load(join(folder, 'adapter'))
+    const { clipLow, clipHigh, temperature } = golden.policy
+    const data = golden.sequences.map(({ oldLogprobs, ...datum }) => ({ ...datum, logprobs: oldLogprobs }))
+    for (let step = 0; step < 2; step++) {
+      await policy.forwardBackward(data, { kind: 'policy_gradient', clipLow, clipHigh, temperature })
+      await policy.optimStep({ ...golden.policyAdam, weightDecay: 0.1 })
+    }
+    const { mkdtemp, rm } = await import('node:fs/promises')
+    const { tmpdir } = await import('node:os')
+    const saved = await mkdtemp(join(tmpdir(), 'golden-'))
+    await policy.save(saved)
+    const after = await loadAdapter(saved, config)
+    for (const [key, { a, b }] of after.projections) {
+      const expectedA = await tensors.read(`policy.adam.wd0.1.step2.${peftName(loraA(key))}`)
+      const expectedB = await tensors.read(`policy.adam.wd0.1.step2.${peftName(loraB(key))}`)
+      expect(relativeError(a.data, expectedA), key).toBeLessThan(1e-4)
+      expect(relativeError(b.data, expectedB), key).toBeLessThan(1e-4)
+    }
+    await rm(saved, { recursive: true })
+    await base.close()
+  })
+
+  it('learns every weight by cross-entropy as it does', async () => {
+    const { golden, checkpoint, config, full } = await open(name)
+    const weights = await checkpoint.loadWeights()
+    const base = openBase(config, weights, { ...defaultLimits(config), tokenBudget: 24 })
+    const state = trainable([...weights].map(([key, { shape, data }]) => ({ name: key, shape, data })))
+    const report = await base.accumulate({}, state.names, state.gradients, {
+      kind: 'cross_entropy',
+      data: golden.sequences,
+    })
+    expect(report.loss / golden.supervised.base.loss).toBeCloseTo(1, 5)
+    for (const [i, key] of state.names.entries()) {
+      const gradient = await full.read(`supervised.grad.${key}`)
+      expect(relativeError(state.gradients[i], gradient), key).toBeLessThan(1e-4)
+    }
+    const { gradNorm } = state.step(golden.supervisedBaseAdam)
+    expect(gradNorm / golden.supervised.base.gradNorm).toBeCloseTo(1, 5)
+    for (const [i, key] of state.names.entries()) {
+      const parameter = await full.read(`supervised.adam.wd0.1.step1.${key}`)
+      expect(relativeError(state.arrays[i], parameter), key).toBeLessThan(1e-4)
+    }
+    await base.close()
+  })
+
+  it('samples with the log-probabilities that training computes', async () => {
+    const { folder, golden, checkpoint, config } = await open(name)
+    for (const folds of [true, false]) {
+      const limits = { ...defaultLimits(config), folds, decodeBatch: 5, prefillTokens: 20 }
+      const base = openBase(config, await checkpoint.loadWeights(), limits)
+      const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
+      const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
+      await policy.load(join(folder, 'adapter'))
+      const requests = golden.sequences.map(({ prompt }, seed) => ({ prompt, n: 1 + (seed % 3), seed }))
+      const options = { maxTokens: 12, temperature: 0.9, topP: 0.95, stop: [3, 7] }
+      const groups = await policy.sample(requests, options)
+      const again = await policy.sample(requests, options)
+      expect(again).toEqual(groups)
+      const flat = groups.flatMap((group, i) =>
+        group.map((completion) => ({ prompt: requests[i].prompt, completion })),
+      )
+      expect(groups.map((group) => group.length)).toEqual(requests.map(({ n }) => n))
+      const scores = await policy.logprobs(
+        flat.map(({ prompt, completion }) => ({ prompt, completion: completion.tokens })),
+        { temperature: 0.9 },
+      )
+      for (const [i, { completion }] of flat.entries()) {
+        const { tokens, logprobs, samplingLogprobs, finish } = completion
+        for (let t = 0; t < tokens.length; t++) {
+          expect(Math.abs(scores[i][t] - logprobs[t])).toBeLessThan(1e-4)
+          expect(samplingLogprobs[t]).toBeGreaterThanOrEqual(logprobs[t])
+          expect(samplingLogprobs[t]).toBeLessThanOrEqual(logprobs[t] - Math.log(0.95) + 1e-6)
+        }
+        expect(finish === 'stop').toBe(options.stop.includes(tokens[tokens.length - 1]))
+        expect(tokens.slice(0, -1).some((token) => options.stop.includes(token))).toBe(false)
+        if (finish === 'length') expect(tokens.length).toBe(12)
+      }
+      await base.close()
+    }
+  })
+})

@@ -1,0 +1,47 @@
+/** The built-in engine: the model as ONNX graphs, run by ONNX Runtime in this process. */
+import { UserError } from '../../errors.ts'
+import { loadTokenizer } from '../../tokens/tokenizer.ts'
+import { openCheckpoint } from '../checkpoint/model.ts'
+import type { Engine } from '../contract.ts'
+import { openBase } from './base.ts'
+import { defaultLimits } from './limits.ts'
+import { frozenPolicy, loraPolicy } from './policy.ts'
+import { runtimeVersion } from './session.ts'
+
+export interface OnnxEngineOptions {
+  /** A checkpoint folder in Hugging Face's layout. */
+  model: string
+  /** What is recorded as the model's name; the folder when absent. */
+  name?: string
+  /** Where it computes; the CPU so far. */
+  device?: string
+  /** CPU threads; all cores when absent. */
+  threads?: number
+}
+
+export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine> {
+  const { model, name = model, device = 'cpu', threads } = options
+  if (device !== 'cpu') throw new UserError(`device "${device}" is not supported by this engine: use cpu`)
+  if (threads !== undefined && (!Number.isInteger(threads) || threads < 1)) {
+    throw new UserError(`threads is ${threads}: give a whole number of at least 1`)
+  }
+  const checkpoint = await openCheckpoint(model)
+  const { config } = checkpoint
+  const tokenizer = await loadTokenizer(model)
+  const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, threads))
+  return {
+    info: {
+      engine: 'onnx',
+      device,
+      model: name,
+      parameters: base.parameters,
+      versions: { 'onnxruntime-node': runtimeVersion },
+    },
+    tokenizer,
+    contextLength: config.contextLength,
+    async createPolicy({ lora } = {}) {
+      return lora === undefined ? frozenPolicy(base) : loraPolicy(base, name, lora)
+    },
+    close: () => base.close(),
+  }
+}

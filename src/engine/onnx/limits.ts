@@ -1,0 +1,29 @@
+/** How much is computed at once: sized so that a batch's activations stay near the cache and memory stays bounded. */
+import { availableParallelism } from 'node:os'
+import type { ModelConfig } from '../checkpoint/config.ts'
+import { weightShapes } from '../checkpoint/model.ts'
+import type { Limits } from './base.ts'
+
+/**
+ * Below this many parameters LoRA is folded into the weights: one more copy of the projections is small, and thin
+ * products cost a small model more memory traffic than they save in arithmetic. Above it the base is never copied.
+ */
+const foldBelow = 50e6
+
+export function defaultLimits(config: ModelConfig, threads: number = availableParallelism()): Limits {
+  return {
+    lanes: threads,
+    tokenBudget: 2048,
+    rowLimit: Math.min(2048, config.contextLength * 4),
+    decodeBatch: 128,
+    prefillTokens: 2048,
+    folds: parameterCount(config) < foldBelow,
+  }
+}
+
+function parameterCount(config: ModelConfig): number {
+  let count = 0
+  for (const shape of weightShapes(config).values())
+    count += shape.reduce((product, size) => product * size, 1)
+  return count
+}

@@ -1,0 +1,198 @@
+/**
+ * The model, written once as a function of symbolic tensors: a Llama-family decoder (RMSNorm, rotary positions,
+ * grouped-query attention, SwiGLU), with Qwen2's biases on q, k, v and Qwen3's norms on q and k. Training, scoring
+ * and sampling differ only in the attention and the linear map that they pass in.
+ */
+import type { ModelConfig } from '../checkpoint/config.ts'
+import { projectionsOf, weightShapes } from '../checkpoint/model.ts'
+import * as ops from '../graph/ops.ts'
+import { input, type Shape, type Tensor } from '../graph/tensor.ts'
+
+/** A linear map that LoRA adapts; its weight is `${name}.weight` [out, in]. */
+export interface Projection {
+  name: string
+  out: number
+  in: number
+}
+
+/** The seven projections of every layer. */
+export function projections(config: ModelConfig): Projection[] {
+  return Array.from({ length: config.layers }, (_, layer) =>
+    projectionsOf(config).map(({ module, ...sizes }) => ({
+      name: `model.layers.${layer}.${module}`,
+      ...sizes,
+    })),
+  ).flat()
+}
+
+/** Symbolic weights by name, each an input of the graph, made on first use. */
+export type Parameters = (name: string) => Tensor
+
+export function parameters(config: ModelConfig): Parameters {
+  const shapes = weightShapes(config)
+  const made = new Map<string, Tensor>()
+  return (name) => {
+    const known = made.get(name)
+    if (known !== undefined) return known
+    const shape = shapes.get(name)
+    if (shape === undefined) throw new Error(`the model has no weight ${name}`)
+    const tensor = input(name, shape)
+    made.set(name, tensor)
+    return tensor
+  }
+}
+
+/** x [..., inputs] -> [..., outputs] by the projection of that name. */
+export type Linear = (x: Tensor, name: string) => Tensor
+
+/** q [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated; the output as q. */
+export type Attention = (q: Tensor, k: Tensor, v: Tensor, layer: number) => Tensor
+
+export interface ForwardInputs {
+  /** int64 [batch, time]. */
+  tokens: Tensor
+  /** int64 [rows]: which positions, counted through the flattened batch, the logits are wanted for. */
+  rows: Tensor
+}
+
+/** Logits [rows, vocabulary] of the positions asked for. */
+export function forward(
+  config: ModelConfig,
+  weight: Parameters,
+  linear: Linear,
+  attention: Attention,
+  { tokens, rows }: ForwardInputs,
+): Tensor {
+  const embedding = weight('model.embed_tokens.weight')
+  let x = ops.gather(embedding, tokens)
+  for (let layer = 0; layer < config.layers; layer++) {
+    const prefix = `model.layers.${layer}`
+    const norm = (y: Tensor, name: string) =>
+      ops.rmsNorm(y, weight(`${prefix}.${name}.weight`), config.rmsNormEps)
+    const headNorm = (y: Tensor, name: string, heads: number) => {
+      if (!config.qkNorm) return y
+      const split: Shape = [y.shape[0], y.shape[1], heads, config.headDim]
+      return ops.reshape(norm(ops.reshape(y, split), name), y.shape)
+    }
+    const h = norm(x, 'input_layernorm')
+    let mixed = attention(
+      headNorm(linear(h, `${prefix}.self_attn.q_proj`), 'self_attn.q_norm', config.heads),
+      headNorm(linear(h, `${prefix}.self_attn.k_proj`), 'self_attn.k_norm', config.kvHeads),
+      linear(h, `${prefix}.self_attn.v_proj`),
+      layer,
+    )
+    // After the last attention nothing looks at other positions: go on with the rows asked for alone.
+    if (layer === config.layers - 1) {
+      x = ops.gather(ops.flatten(x), rows)
+      mixed = ops.gather(ops.flatten(mixed), rows)
+    }
+    x = ops.add(x, linear(mixed, `${prefix}.self_attn.o_proj`))
+    const m = norm(x, 'post_attention_layernorm')
+    const gate = ops.silu(linear(m, `${prefix}.mlp.gate_proj`))
+    const hidden = ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`))
+    x = ops.add(x, linear(hidden, `${prefix}.mlp.down_proj`))
+  }
+  const head = config.tieEmbeddings ? embedding : weight('lm_head.weight')
+  return ops.matmul(ops.rmsNorm(x, weight('model.norm.weight'), config.rmsNormEps), head, {
+    transposeB: true,
+  })
+}
+
+/** The frozen base's own linear maps. */
+export function baseLinear(config: ModelConfig, weight: Parameters): Linear {
+  const shapes = weightShapes(config)
+  return (x, name) => {
+    const y = ops.matmul(x, weight(`${name}.weight`), { transposeB: true })
+    return shapes.has(`${name}.bias`) ? ops.add(y, weight(`${name}.bias`)) : y
+  }
+}
+
+/** Symbolic LoRA matrices of a projection: a [rank, inputs], b [outputs, rank]. */
+export interface AdapterPair {
+  a: Tensor
+  b: Tensor
+}
+
+/** LoRA as two thin products beside the base's: y = x W^T + scale * (x A^T) B^T (Hu et al. 2021). */
+export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, scale: number): Linear {
+  return (x, name) => {
+    const { a, b } = pair(name)
+    const low = ops.matmul(x, a, { transposeB: true })
+    return ops.add(base(x, name), ops.matmul(low, b, { transposeB: true, scale }))
+  }
+}
+
+/**
+ * The same map with the adapter folded into the weight, W + scale * B A, inside the graph. For a small model this is
+ * faster: the fold costs rank * outputs * inputs once, the thin products cost memory traffic for every token.
+ */
+export function foldedWeight(weight: Tensor, { a, b }: AdapterPair, scale: number): Tensor {
+  return ops.add(weight, ops.matmul(b, a, { scale }))
+}
+
+export interface RotaryTables {
+  /** [context, headDim / 2] */
+  cos: Tensor
+  sin: Tensor
+}
+
+/**
+ * Attention over whole sequences, differentiable. `mask` [batch, 1, time, time] is added to the scores (0 or very
+ * negative), so that several completions can share one prompt in a row; positions are int64 [batch, time].
+ */
+export function fullAttention(
+  config: ModelConfig,
+  tables: RotaryTables,
+  positions: Tensor,
+  mask: Tensor,
+): Attention {
+  const { heads, kvHeads, headDim } = config
+  const group = heads / kvHeads
+  return (q, k, v) => {
+    const [batch, time] = q.shape
+    const rows = group === 1 ? time : `${group}*${time}`
+    const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
+    // Heads that share a key-value head are stacked as more rows of one product, so that keys are never repeated.
+    const byGroup = ops.transpose(
+      ops.reshape(rotate(q), [batch, time, kvHeads, group, headDim]),
+      [0, 2, 3, 1, 4],
+    )
+    const query = ops.reshape(byGroup, [batch, kvHeads, rows, headDim])
+    const byHead = (x: Tensor) => ops.transpose(ops.reshape(x, [batch, time, kvHeads, headDim]), [0, 2, 1, 3])
+    const scores = ops.matmul(query, byHead(rotate(k)), { transposeB: true, scale: 1 / Math.sqrt(headDim) })
+    const perHead = ops.add(ops.reshape(scores, [batch, heads, time, time]), mask)
+    const probabilities = ops.reshape(ops.softmax(perHead), [batch, kvHeads, rows, time])
+    const mixed = ops.reshape(ops.matmul(probabilities, byHead(v)), [batch, kvHeads, group, time, headDim])
+    return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
+  }
+}
+
+/** Cosines and sines of every position, [context, headDim / 2] each, with Llama 3.1's frequency scaling. */
+export function rotaryTables(config: ModelConfig, context: number): { cos: Float32Array; sin: Float32Array } {
+  const half = config.headDim / 2
+  const frequencies = Array.from({ length: half }, (_, i) =>
+    scaled(config.ropeTheta ** (-i / half), config.ropeScaling),
+  )
+  const cos = new Float32Array(context * half)
+  const sin = new Float32Array(context * half)
+  for (let position = 0; position < context; position++) {
+    for (let i = 0; i < half; i++) {
+      // The angle is rounded to single precision first, as PyTorch computes it.
+      const angle = Math.fround(position * Math.fround(frequencies[i]))
+      cos[position * half + i] = Math.cos(angle)
+      sin[position * half + i] = Math.sin(angle)
+    }
+  }
+  return { cos, sin }
+}
+
+/** Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between blended. */
+function scaled(frequency: number, scaling: ModelConfig['ropeScaling']): number {
+  if (scaling === null) return frequency
+  const { factor, lowFreqFactor, highFreqFactor, originalContextLength } = scaling
+  const turns = (originalContextLength * frequency) / (2 * Math.PI)
+  if (turns < lowFreqFactor) return frequency / factor
+  if (turns > highFreqFactor) return frequency
+  const blend = (turns - lowFreqFactor) / (highFreqFactor - lowFreqFactor)
+  return (1 - blend) * (frequency / factor) + blend * frequency
+}
