@@ -1,63 +1,214 @@
 /**
- * Reads the final answer out of a free-text reply. Touches nothing but the text.
+ * Reads the final answer out of a free-text reply, as it is written there. Touches nothing but the text.
  *
- * An answer is read only where the reply states one: the last closed `\boxed{}`; else the last explicit statement
- * (`#### 42`, `the answer is 42`, `Answer: 42`); else a reply that is nothing but a number or one equation; else a
- * last, finished sentence that concludes (`So she has 42 apples left.`). A reply cut off before its answer reads
- * null: a stray number of its working is never taken for an answer.
+ * An answer is read only where the reply states one. In this order:
+ *   1. the last closed `\boxed{}`;
+ *   2. the last statement: `#### 42`, or "answer" with `is`, `:` or `=` after it;
+ *   3. a reply of one line that is a number or an equation, as a whole;
+ *   4. a last sentence that is finished and concludes ("So she has 42 apples left."), or sets one number in bold.
+ * Anything else reads null. A verifier that takes the last number of the text instead would give a reply that was
+ * cut in its working the number it was cut at, and pay for luck.
  */
+import { LONGEST_EXPRESSION } from './expression.ts'
 
-/** Replies are read from their end; what is further back than this (in characters) is not looked at. */
-const LONGEST = 65_536
-
-/** What a box may hold: longer is no answer. */
-const LONGEST_ANSWER = 1_024
-
-const BOX = /\\(?:boxed|fbox)\s*\{/g
-
-/** The content of the last closed, non-empty `\boxed{}` (or `\fbox{}`), or null. Nested braces are kept. */
-export function readBoxed(reply: string): string | null {
-  const text = reply.length > LONGEST ? reply.slice(-LONGEST) : reply
-  const starts: number[] = []
-  for (const match of text.matchAll(BOX)) starts.push(match.index + match[0].length)
-  // Boxes are tried from the last; each scan is bounded, so the whole is linear.
-  for (let i = starts.length - 1; i >= 0; i--) {
-    const end = closingBrace(text, starts[i])
-    if (end < 0) continue
-    const inside = text.slice(starts[i], end).trim()
-    if (inside !== '') return inside
-  }
-  return null
-}
-
-/** Index of the brace that closes the group opened just before `start`, or -1 within LONGEST_ANSWER characters. */
-function closingBrace(text: string, start: number): number {
-  const limit = Math.min(text.length, start + LONGEST_ANSWER)
-  let depth = 1
-  for (let i = start; i < limit; i++) {
-    const c = text[i]
-    if (c === '\\') i++
-    else if (c === '{') depth++
-    else if (c === '}' && --depth === 0) return i
-  }
-  return -1
-}
-
-const NUMBER = String.raw`[-+\u2212]?\s?[$€£]?\s?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?\/\s?\d+)?%?`
-const STATED = new RegExp(String.raw`(?:####|(?:final\s+)?answer(?:\s+is)?\s*[:=]?)[\s*$:]*(${NUMBER})`, 'gi')
-const BARE = new RegExp(String.raw`^[\s*$]*(?:[^=\n]*=)?\s*(${NUMBER})[\s*$.]*$`)
-const CONCLUDES = /^\W*(?:so|thus|therefore|hence|in total|altogether|finally|in conclusion)\b/i
+/** Statements are looked for in this many characters at the reply's end. Boxes are looked for everywhere. */
+const TAIL = 8192
 
 /** The final answer as the reply states it, or null where it states none. */
 export function readAnswer(reply: string): string | null {
   const boxed = readBoxed(reply)
   if (boxed !== null) return boxed
-  const text = (reply.length > LONGEST ? reply.slice(-LONGEST) : reply).trim()
-  const stated = [...text.matchAll(STATED)].at(-1)
-  if (stated) return stated[1].trim()
-  const bare = BARE.exec(text)
-  if (bare) return bare[1].trim()
-  const last = text.split(/\n|(?<=[.!?])\s+/).at(-1) ?? ''
-  if (!CONCLUDES.test(last) || !/[.!]\W*$/.test(last)) return null
-  return [...last.matchAll(new RegExp(NUMBER, 'g'))].at(-1)?.[0].trim() ?? null
+  const tail = reply
+    .slice(-TAIL)
+    .replace(/<<[^<>\n]*>>/g, '')
+    .trim()
+  return readStatement(tail) ?? readWhole(tail) ?? readConclusion(tail)
+}
+
+/* 1. Boxes */
+
+/**
+ * The content of the last closed `\boxed{}` (or `\fbox{}`), or null without one; a box that was never closed is no
+ * box, an empty one says nothing. Boxes side by side, with nothing but a separator between them, are one list: a
+ * reply that boxes every option has not boxed the right one.
+ */
+export function readBoxed(reply: string): string | null {
+  if (!reply.includes('\\boxed') && !reply.includes('\\fbox')) return null
+  const boxes = closedBoxes(reply)
+  const last = boxes.at(-1)
+  if (last === undefined) return null
+  const contents = [last.content]
+  for (let i = boxes.length - 2, next = last; i >= 0; next = boxes[i], i--) {
+    if (
+      !/^[\s$,;.]*(?:and|or|\\text\{\s*(?:and|or)\s*\})?[\s$,;.]*$/i.test(
+        gap(reply, boxes[i].end, next.start),
+      )
+    )
+      break
+    if (!contents.includes(boxes[i].content)) contents.unshift(boxes[i].content)
+  }
+  const answer = contents.join(', ')
+  return answer.length > LONGEST_EXPRESSION ? null : answer
+}
+
+/** The text between two boxes, or something that separates nothing where they are far apart. */
+const gap = (text: string, from: number, to: number): string => (to - from > 40 ? '-' : text.slice(from, to))
+
+interface Box {
+  start: number
+  end: number
+  content: string
+}
+
+/** All closed, non-empty boxes that lie in no other box, in order. One pass over the text. */
+function closedBoxes(text: string): Box[] {
+  /** Open braces: where a box's content begins, or null for any other brace. */
+  const open: ({ start: number; inside: number } | null)[] = []
+  const boxes: Box[] = []
+  const opening = /\\(?:boxed|fbox)\s{0,3}\{|\\[^]|[{}]/g
+  for (let found = opening.exec(text); found; found = opening.exec(text)) {
+    const token = found[0]
+    if (token === '{') open.push(null)
+    else if (token.length > 2) open.push({ start: found.index, inside: opening.lastIndex })
+    else if (token === '}') {
+      const box = open.pop()
+      if (!box) continue
+      const content = unwrap(text.slice(box.inside, found.index))
+      if (content === '') continue
+      // A box around boxes holds their answer.
+      while (boxes.length > 0 && boxes[boxes.length - 1].start > box.start) boxes.pop()
+      boxes.push({ start: box.start, end: found.index + 1, content })
+    }
+  }
+  return boxes
+}
+
+/** A box's content without the boxes, dollar signs and spaces around it. */
+function unwrap(content: string): string {
+  return content.replace(/\\(?:boxed|fbox)\s{0,3}(?=\{)/g, '').trim()
+}
+
+/* 2. Statements */
+
+/** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own. "To answer this, ..." states nothing. */
+const STATEMENT =
+  /####|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,80}?(?:\b(?:is|are|be)\b|[:=])|(?=\**\s*\n))/gi
+
+function readStatement(text: string): string | null {
+  for (const statement of [...text.matchAll(STATEMENT)].reverse()) {
+    const after = text.slice(statement.index + statement[0].length).replace(/^[\s:*#=]+/, '')
+    const line = after.split('\n', 1)[0]
+    const sentence = line.split(SENTENCE_END, 1)[0]
+    const answer =
+      readLeading(sentence) ??
+      (sentence.length === after.length && isFinished(sentence) ? readLast(sentence) : null)
+    if (answer !== null) return answer
+  }
+  return null
+}
+
+/* 3. The whole reply */
+
+/** A reply that is one line: a number with at most a few words of unit, or an equation and its value. */
+function readWhole(text: string): string | null {
+  if (text.includes('\n') || text.length > LONGEST_EXPRESSION) return null
+  const bare = text.replace(/^[\s*]+/, '')
+  return /^(?:[$\\(\d.+\-\u2212]|[A-Za-z]\s?=)/.test(bare) && !/(?:[A-Za-z]{2,}\W+){5}/.test(bare)
+    ? readLeading(bare)
+    : null
+}
+
+/* 4. A conclusion */
+
+const CONCLUDES =
+  /^[\s*>-]*(?:and )?(?:so|thus|therefore|hence|consequently|in total|altogether|overall|finally|in conclusion|in summary|as a result|this means|that means)\b/i
+
+function readConclusion(text: string): string | null {
+  const sentence =
+    text
+      .slice(text.lastIndexOf('\n') + 1)
+      .split(SENTENCE_END)
+      .at(-1) ?? ''
+  if (!isFinished(sentence)) return null
+  const bold = [...sentence.matchAll(/\*\*([^*]+)\*\*/g)].map((match) => match[1])
+  if (bold.length === 1 && bold[0].length < sentence.length - 8) {
+    const emphasised = readWhole(bold[0])
+    if (emphasised !== null) return emphasised
+  }
+  return CONCLUDES.test(sentence) ? readLast(sentence) : null
+}
+
+/* Sentences and what they hold */
+
+/** Between two sentences. */
+const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No)\.)(?<=[.!?]\**)\s+/
+
+/** Ends with a full stop or an exclamation mark, markup and closing brackets aside. */
+const isFinished = (sentence: string): boolean => /[.!][\s*_"'”’)\]}$\\]*$/.test(sentence)
+
+const WRITTEN = String.raw`[-+\u2212\u2013]?\s?(?:\\?[$€£])?\s?(?:\d+\s\d+\/\d+|\d+\s?\/\s?\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)(?:\s?\\?%|\s(?:percent|hundred|thousand|million|billion|trillion)\b)?`
+/** One number, or several that are listed. */
+const LEADING_NUMBERS = new RegExp(
+  String.raw`^${WRITTEN}(?:\s?(?:,\s?(?:and\s|or\s)?|\sand\s|\sor\s)\s?${WRITTEN})*`,
+)
+const NUMBERS = new RegExp(String.raw`(?<![\w.,])${WRITTEN}(?!\w)`, 'g')
+/** `\( \)`, `\[ \]`, `$$ $$`, or `$ $` around something that is not prose between two prices. */
+const MATHS =
+  /\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]|\$\$(.{1,400}?)\$\$|\$(?!\s)([^$]{1,400}?)(?<![\s\\])\$(?!\d)/g
+
+interface Span {
+  start: number
+  end: number
+  content: string
+}
+
+function mathSpans(sentence: string): Span[] {
+  const spans: Span[] = []
+  for (const match of sentence.matchAll(MATHS)) {
+    const content = (match[1] ?? match[2] ?? match[3] ?? match[4]).trim()
+    const prose = content.replace(/\\[a-zA-Z]+(?:\{[^{}]*\})?/g, '')
+    if (!/[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/.test(prose))
+      spans.push({ start: match.index, end: match.index + match[0].length, content })
+  }
+  return spans
+}
+
+/** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, a word or three. */
+function readLeading(text: string): string | null {
+  const sentence = text.replace(/^[\s*]+/, '').slice(0, LONGEST_EXPRESSION)
+  const spans = mathSpans(sentence)
+  if (spans[0]?.start === 0) {
+    let last = 0
+    while (
+      spans[last + 1] &&
+      /^\s*(?:,|,?\s*(?:and|or))\s*$/.test(sentence.slice(spans[last].end, spans[last + 1].start))
+    )
+      last++
+    return spans
+      .slice(0, last + 1)
+      .map((span) => span.content)
+      .join(', ')
+  }
+  // The value of an equation is what its last equals sign is followed by.
+  const value = sentence.replace(/^(?:(?:[A-Za-z]\w?|[^=A-Za-z]{1,80})=\s*)+/, '')
+  const numbers = LEADING_NUMBERS.exec(value)
+  if (numbers && !/^\s*(?:[-+*/×÷^\u2212]\s*[\d(]|\*\*\s*\d|\\)/.test(value.slice(numbers[0].length)))
+    return numbers[0].trim()
+  const rest = value.replace(/[.!,;:\s*]+$/, '')
+  // Arithmetic that is not carried out counts where it was not cut off.
+  if (/^[-(]?\s*\d/.test(rest))
+    return isFinished(sentence) && /^[\d\s.,+\-*/×÷^()\u2212]+$/.test(rest) ? rest : null
+  if (/^[-+]?[\\([{|√π]/.test(rest) || /^[A-Za-z]\s?[=^+\-*/(]/.test(rest)) return rest || null
+  return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(rest) ? rest : null
+}
+
+/** The last number or mathematics of a sentence; of an equation, its value. */
+function readLast(sentence: string): string | null {
+  const spans = mathSpans(sentence)
+  const last = spans.at(-1)
+  const number = [...sentence.matchAll(NUMBERS)]
+    .filter((n) => spans.every((s) => n.index < s.start || n.index >= s.end))
+    .at(-1)
+  if (last && (!number || number.index < last.start)) return last.content
+  return number?.[0].trim() ?? null
 }

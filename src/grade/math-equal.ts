@@ -1,27 +1,377 @@
-/** Decides whether a reply's final answer equals the gold. Touches nothing but its two arguments. */
+/**
+ * Decides whether a reply's final answer equals the gold, as mathematics. Touches nothing but its two arguments.
+ *
+ * Plain numbers are compared digit by digit (the fast path). Anything else is parsed (expression.ts) and compared
+ * by kind: numbers exactly, expressions by their values at fixed sample points (two analytic expressions that
+ * agree at eight generic points are equal, in practice), collections item by item. Text is at most
+ * LONGEST_EXPRESSION long and no step searches or simplifies, so the time is bounded, whatever the reply holds.
+ */
+import { random } from '../random.ts'
 import { readAnswer } from './answer.ts'
+import { approximateValue, type Complex, children, exactValue, variables } from './evaluate.ts'
+import { type Expression, LONGEST_EXPRESSION, parseExpression } from './expression.ts'
+import { compare, magnitude, multiply, subtract } from './rational.ts'
 
-/** True when the reply states a final answer and it equals `gold`. Never throws; bounded in time and size. */
+/** True when the reply states a final answer and it equals `gold`. Never throws; false for a reply without one. */
 export function mathEqual(reply: string, gold: string): boolean {
   const answer = readAnswer(reply)
   return answer !== null && answersEqual(answer, gold)
 }
 
-/** True when two answers, without the text around them, are the same number. */
+/** True when two answers, as `readAnswer` gives them or as a gold is written, are equal. Never throws. */
 export function answersEqual(answer: string, gold: string): boolean {
-  const a = plainNumber(answer)
-  const b = plainNumber(gold)
-  if (a === null || b === null) return answer.trim() === gold.trim()
-  return a === b
+  const given = answer.trim()
+  const wanted = gold.trim()
+  if (given === '' || wanted === '') return false
+  if (given.length > LONGEST_EXPRESSION || wanted.length > LONGEST_EXPRESSION) return false
+  if (given === wanted) return true
+  const [a, g] = [plainNumber(given), plainNumber(wanted)]
+  if (a !== null && g !== null && (a === g || !(a.includes('.') || g.includes('.')))) return a === g
+  const readings = readingsOf(given)
+  const golds = readingsOf(wanted)
+  if (readings.length === 0 || golds.length === 0) return plainText(given) === plainText(wanted)
+  return readings.some((reading) => golds.some((read) => equal(reading, read)))
 }
 
-/** A plain decimal number: sign, currency, thousands separators and a unit after it are allowed; else null. */
-function plainNumber(text: string): number | null {
-  const clean = text
-    .replace(/\\(?:text|mathrm)\{[^{}]*\}/g, '')
-    .replace(/\\[!,;: ]|[\s$€£,*{}\\]|\u2009/g, '')
-    .replace(/\u2212/g, '-')
-    .replace(/\.$/, '')
-  const match = /^([-+]?(?:\d+(?:\.\d+)?|\.\d+))[a-z]*$/i.exec(clean)
-  return match && match[1].length < 300 ? Number(match[1]) : null
+const PLAIN = /^(?:\\?[$€£])?\s?([-+\u2212]?)\s?(?:\\?[$€£])?\s?(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d*))?\s?\$?$/
+
+/** A plain decimal number in its one shortest form, or null: `$1,234.50` is 1234.5. */
+function plainNumber(text: string): string | null {
+  const match = PLAIN.exec(text)
+  if (!match) return null
+  const whole = match[2].replaceAll(',', '').replace(/^0+(?=\d)/, '')
+  const fraction = (match[3] ?? '').replace(/0+$/, '')
+  const digits = fraction === '' ? whole : `${whole}.${fraction}`
+  return (match[1] === '-' || match[1] === '\u2212') && digits !== '0' ? `-${digits}` : digits
+}
+
+/** What a text may mean: 1,234 is one number or a list of two. */
+function readingsOf(text: string): Expression[] {
+  const readings = [parseExpression(text, { thousands: true })]
+  if (/\d,\d{3}/.test(text)) readings.push(parseExpression(text, { thousands: false }))
+  return readings.filter((reading) => reading !== null).map(expandSigns)
+}
+
+/** Text that the grammar does not know, stripped of what only sets it. */
+function plainText(text: string): string {
+  return text
+    .replace(/\\(?:left|right|displaystyle|text[a-z]*|math[a-z]*|mbox|operatorname)(?![a-zA-Z])/g, '')
+    .replace(/\\[dtc]frac/g, '\\frac')
+    .replace(/\\[,;:! $]|[\s$~*{}]/g, '')
+    .replace(/[.,;:]+$/, '')
+    .toLowerCase()
+}
+
+/* Choice of sign */
+
+/** `a \pm b` as the two values that it stands for. */
+function expandSigns(e: Expression): Expression {
+  if (!hasSign(e)) return e
+  if (e.kind === 'list')
+    return {
+      ...e,
+      items: e.items.flatMap((item) => (hasSign(item) ? [choose(item, 1), choose(item, -1)] : [item])),
+    }
+  return { kind: 'list', open: '', close: '', items: [choose(e, 1), choose(e, -1)] }
+}
+
+const hasSign = (e: Expression): boolean =>
+  (e.kind === 'call' && (e.name === 'plusMinus' || e.name === 'minusPlus')) || children(e).some(hasSign)
+
+function choose(e: Expression, sign: 1 | -1): Expression {
+  if (e.kind === 'relation') return { ...e, sides: e.sides.map((side) => choose(side, sign)) }
+  if (e.kind !== 'call') return e
+  const args = e.args.map((arg) => choose(arg, sign))
+  if (e.name !== 'plusMinus' && e.name !== 'minusPlus') return { ...e, args }
+  const positive = (e.name === 'plusMinus') === (sign === 1)
+  const second: Expression = positive ? args[1] : { kind: 'call', name: 'negate', args: [args[1]] }
+  return { kind: 'call', name: 'add', args: [args[0], second] }
+}
+
+/* Equality by kind */
+
+function equal(answer: Expression, gold: Expression): boolean {
+  if (answer.kind === 'relation' || gold.kind === 'relation') return equalRelations(answer, gold)
+  if (answer.kind === 'words' || gold.kind === 'words') {
+    const [a, g] = [wordsOf(answer), wordsOf(gold)]
+    return a !== null && a === g
+  }
+  const [a, g] = [asUnion(answer), asUnion(gold)]
+  if (a.kind === 'union' || g.kind === 'union')
+    return a.kind === 'union' && g.kind === 'union' && equalInAnyOrder(a.parts, g.parts)
+  if (a.kind === 'list' || g.kind === 'list') return equalLists(a, g)
+  if (a.kind === 'matrix' || g.kind === 'matrix')
+    return (
+      a.kind === 'matrix' &&
+      g.kind === 'matrix' &&
+      a.rows.length === g.rows.length &&
+      a.rows.every((row, i) => equalInOrder(row, g.rows[i]))
+    )
+  if (a.kind === 'based' || g.kind === 'based') return equalDigits(a, g)
+  if (a.kind === 'ratio' && g.kind === 'ratio') return equalRatios(a.parts, g.parts)
+  return alternatives(a).some((x) => alternatives(g).some((y) => equalValues(x, y)))
+}
+
+/** Words without their spaces; a symbol counts as a word of one letter. */
+function wordsOf(e: Expression): string | null {
+  if (e.kind === 'words') return e.text.replaceAll(' ', '')
+  return e.kind === 'symbol' ? e.name.toLowerCase() : null
+}
+
+/** The same digits, in the same base where both name one. */
+function equalDigits(a: Expression, g: Expression): boolean {
+  const read = (e: Expression) =>
+    e.kind === 'based' ? e : { digits: e.kind === 'number' ? (exactInteger(e) ?? '') : '', base: null }
+  const [x, y] = [read(a), read(g)]
+  return x.digits === y.digits && x.digits !== '' && (x.base === y.base || x.base === null || y.base === null)
+}
+
+const exactInteger = (e: Expression & { kind: 'number' }): string | null =>
+  e.value.d === 1n ? e.value.n.toString() : null
+
+function equalRatios(a: Expression[], g: Expression[]): boolean {
+  const over = (parts: Expression[], i: number): Expression => ({
+    kind: 'call',
+    name: 'divide',
+    args: [parts[i], parts[0]],
+  })
+  return a.length === g.length && a.every((_, i) => i === 0 || equalValues(over(a, i), over(g, i)))
+}
+
+/** The expression, and its value without `%` or `million`: the question may have named that unit. */
+function alternatives(e: Expression): Expression[] {
+  const bare = (x: Expression): Expression => {
+    if (x.kind !== 'call') return x
+    if (x.name === 'percent' || x.name === 'scaled') return x.args[0]
+    return x.name === 'negate' ? { ...x, args: [bare(x.args[0])] } : x
+  }
+  const without = bare(e)
+  return without === e ? [e] : [e, without]
+}
+
+/* Collections */
+
+const equalInOrder = (a: readonly Expression[], g: readonly Expression[]): boolean =>
+  a.length === g.length && a.every((item, i) => equal(item, g[i]))
+
+function equalInAnyOrder(a: readonly Expression[], g: readonly Expression[]): boolean {
+  if (a.length !== g.length) return false
+  const left = [...g]
+  return a.every((item) => {
+    const i = left.findIndex((other) => equal(item, other))
+    if (i >= 0) left.splice(i, 1)
+    return i >= 0
+  })
+}
+
+/**
+ * A bare list and a set hold their items in any order, a tuple or an interval in its own. A gold that is a bare
+ * list says nothing of brackets; a tuple may be answered without them.
+ */
+function equalLists(a: Expression, g: Expression): boolean {
+  if (a.kind !== 'list' || g.kind !== 'list') {
+    const [list, other] = a.kind === 'list' ? [a, g] : [g, a]
+    return list.kind === 'list' && list.items.length === 1 && equal(list.items[0], other)
+  }
+  if (g.open === '' || g.open === '{') return a.open === a.close && equalInAnyOrder(a.items, g.items)
+  const bare = a.open === '' && g.open === '(' && g.close === '('
+  return (bare || (a.open === g.open && a.close === g.close)) && equalInOrder(a.items, g.items)
+}
+
+/** `x < 1 or x > 2`, a bare list of inequalities, as a union of intervals; anything else as it is. */
+function asUnion(e: Expression): Expression {
+  if (e.kind !== 'list' || e.open !== '' || e.items.length < 2) return e
+  const parts: Expression[] = []
+  for (const item of e.items) {
+    const set = item.kind === 'relation' && item.operators[0] !== 'in' ? solutions(item) : null
+    if (set === null) return e
+    parts.push(set)
+  }
+  return { kind: 'union', parts }
+}
+
+/* Relations */
+
+type RelationExpression = Expression & { kind: 'relation' }
+
+const isEquation = (r: RelationExpression): boolean => r.operators.every((o) => o === '=' || o === '≈')
+
+function equalRelations(answer: Expression, gold: Expression): boolean {
+  if (answer.kind === 'relation' && gold.kind === 'relation') {
+    if (isEquation(answer) !== isEquation(gold)) return false
+    if (isEquation(gold)) return equalEquations(answer, gold)
+    const [a, g] = [solutions(answer), solutions(gold)]
+    if (a && g) return sameVariable(answer, gold) && equal(a, g)
+    return equalInequalities(answer, gold)
+  }
+  if (answer.kind === 'relation') return statedValues(answer, gold).some((value) => equal(value, gold))
+  return gold.kind === 'relation' && statedValues(gold, answer).some((value) => equal(answer, value))
+}
+
+const isName = (e: Expression): boolean => e.kind === 'symbol' || e.kind === 'words'
+
+const sameVariable = (a: Expression, g: Expression): boolean =>
+  [...variables(a)].join() === [...variables(g)].join()
+
+/**
+ * What a relation says its subject is, to compare with something that is no relation: the last side of `x = 5` or
+ * `9 * 2 = 18`, both sides of `2\pi \approx 6.28`, the set of `x \in S` or of an inequality.
+ */
+function statedValues(r: RelationExpression, other: Expression): Expression[] {
+  if (!isEquation(r)) {
+    const set = solutions(r)
+    return set ? [set] : []
+  }
+  // `2x + y = 5` says nothing of an expression in x; of a number it may ("find 2x + y").
+  if (!isName(r.sides[0]) && variables(other).size > 0) return []
+  const last = r.operators.length
+  const [left, right] = [r.sides[last - 1], r.sides[last]]
+  if (r.operators[last - 1] === '=' || isName(left)) return [right]
+  return isNear(left, right) ? [left, right] : []
+}
+
+/** Whether two constants are within 1%: `\pi \approx 3.14`. */
+function isNear(a: Expression, b: Expression): boolean {
+  const none = new Map<string, number>()
+  const [x, y] = [approximateValue(a, none), approximateValue(b, none)]
+  return x.im === 0 && y.im === 0 && Math.abs(x.re - y.re) <= 0.01 * Math.abs(y.re)
+}
+
+const INFINITY: Expression = { kind: 'symbol', name: 'infinity' }
+const MINUS_INFINITY: Expression = { kind: 'call', name: 'negate', args: [INFINITY] }
+
+/** The set of an inequality in one variable (an interval), or of `x \in S`; null where it is neither. */
+function solutions(r: RelationExpression): Expression | null {
+  const { operators, sides } = r
+  if (operators.length === 1 && operators[0] === 'in') return sides[0].kind === 'symbol' ? sides[1] : null
+  if (!operators.every((o) => /^[<>]=?$/.test(o))) return null
+  const at = sides.findIndex((side) => side.kind === 'symbol' && variables(side).size === 1)
+  const rest = sides.filter((_, i) => i !== at)
+  if (at < 0 || sides.length > 3 || rest.some((side) => variables(side).size > 0)) return null
+  if (sides.length === 3 && (at !== 1 || operators[0][0] !== operators[1][0])) return null
+  let bounds: { lower: Expression; upper: Expression; lowerOpen: boolean; upperOpen: boolean }
+  const ascending = operators[0].startsWith('<')
+  if (sides.length === 3) {
+    const [first, second] = operators.map((o) => o.length === 1)
+    bounds = ascending
+      ? { lower: rest[0], upper: rest[1], lowerOpen: first, upperOpen: second }
+      : { lower: rest[1], upper: rest[0], lowerOpen: second, upperOpen: first }
+  } else {
+    const open = operators[0].length === 1
+    bounds =
+      ascending === (at === 0)
+        ? { lower: MINUS_INFINITY, upper: rest[0], lowerOpen: true, upperOpen: open }
+        : { lower: rest[0], upper: INFINITY, lowerOpen: open, upperOpen: true }
+  }
+  return {
+    kind: 'list',
+    open: bounds.lowerOpen ? '(' : '[',
+    close: bounds.upperOpen ? '(' : '[',
+    items: [bounds.lower, bounds.upper],
+  }
+}
+
+/** Left side minus right side of a relation of two sides. */
+const difference = (r: RelationExpression): Expression => ({
+  kind: 'call',
+  name: 'add',
+  args: [r.sides[0], { kind: 'call', name: 'negate', args: [r.sides[r.sides.length - 1]] }],
+})
+
+/** Two definitions of one name by their values, any other two equations by their zero sets: F and cF. */
+function equalEquations(a: RelationExpression, g: RelationExpression): boolean {
+  if (isName(a.sides[0]) && isName(g.sides[0]) && equal(a.sides[0], g.sides[0]))
+    return equal(a.sides[a.sides.length - 1], g.sides[g.sides.length - 1])
+  const ratio = constantRatio(difference(a), difference(g))
+  return ratio !== null
+}
+
+/** The same relation of F and of cF, c > 0, or the turned one, c < 0. */
+function equalInequalities(a: RelationExpression, g: RelationExpression): boolean {
+  if (a.operators.length !== 1 || g.operators.length !== 1) return false
+  const ratio = constantRatio(difference(a), difference(g))
+  if (ratio === null || Math.abs(ratio.im) > 1e-9) return false
+  const turned = a.operators[0].replace(/[<>]/, (c) => (c === '<' ? '>' : '<'))
+  return (ratio.re > 0 ? a.operators[0] : turned) === g.operators[0]
+}
+
+/* Values */
+
+/** Variables are sampled at this many points, and this many of them must have values on both sides. */
+const POINTS = 8
+const ENOUGH = 4
+
+/** Values of the variables at the i-th point: fixed, away from 0, both signs. */
+function point(names: Iterable<string>, i: number): Map<string, number> {
+  const values = new Map<string, number>()
+  for (const name of names) {
+    const stream = random('math-equal', name, i)
+    values.set(name, (stream.next() < 0.3 ? -1 : 1) * (0.3 + 1.9 * stream.next()))
+  }
+  return values
+}
+
+const isDefined = (z: Complex): boolean => Number.isFinite(z.re) && Number.isFinite(z.im)
+
+/** Written with a decimal point somewhere, so perhaps rounded. */
+const isRounded = (e: Expression): boolean =>
+  (e.kind === 'number' && e.rounded) || children(e).some(isRounded)
+
+/** A rounded number equals a value within half a unit of the sixth decimal and within 1e-5 of its size. */
+const ROUNDED = { absolute: { n: 5n, d: 10_000_000n }, relative: { n: 1n, d: 100_000n } }
+
+function equalValues(a: Expression, g: Expression): boolean {
+  const [x, y] = [exactValue(a), exactValue(g)]
+  const rounded = isRounded(a) || isRounded(g)
+  if (x && y) {
+    if (compare(x, y) === 0n) return true
+    const off = subtract(x, y)
+    const near = multiply(magnitude(y), ROUNDED.relative)
+    if (!rounded || !off || !near) return false
+    const size = magnitude(off)
+    return compare(size, ROUNDED.absolute) <= 0n && compare(size, near) <= 0n
+  }
+  const [infiniteA, infiniteG] = [infinityOf(a), infinityOf(g)]
+  if (infiniteA !== 0 || infiniteG !== 0) return infiniteA === infiniteG
+  const names = variables(g, variables(a))
+  let compared = 0
+  for (let i = 0; i < (names.size === 0 ? 1 : POINTS); i++) {
+    const at = point(names, i)
+    const [u, v] = [approximateValue(a, at), approximateValue(g, at)]
+    if (!isDefined(u) || !isDefined(v)) continue
+    if (!near(u, v, rounded)) return false
+    compared++
+  }
+  return compared >= (names.size === 0 ? 1 : ENOUGH)
+}
+
+/** 1 or -1 for plus and minus infinity, else 0. */
+function infinityOf(e: Expression): number {
+  if (e.kind === 'symbol') return e.name === 'infinity' ? 1 : 0
+  return e.kind === 'call' && e.name === 'negate' ? -infinityOf(e.args[0]) || 0 : 0
+}
+
+function near(u: Complex, v: Complex, rounded: boolean): boolean {
+  const off = Math.hypot(u.re - v.re, u.im - v.im)
+  const size = Math.max(Math.hypot(u.re, u.im), Math.hypot(v.re, v.im))
+  return off <= 1e-9 * size || off <= 1e-12 || (rounded && off <= 5e-7 && off <= 1e-5 * size)
+}
+
+/** c where a = c g at every sampled point, c not 0; else null. */
+function constantRatio(a: Expression, g: Expression): Complex | null {
+  const names = variables(g, variables(a))
+  if (names.size === 0) return null
+  let ratio: Complex | null = null
+  let compared = 0
+  for (let i = 0; i < POINTS; i++) {
+    const at = point(names, i)
+    const [u, v] = [approximateValue(a, at), approximateValue(g, at)]
+    const size = v.re * v.re + v.im * v.im
+    if (!isDefined(u) || !isDefined(v) || size < 1e-12) continue
+    const here = { re: (u.re * v.re + u.im * v.im) / size, im: (u.im * v.re - u.re * v.im) / size }
+    if (Math.hypot(here.re, here.im) < 1e-12 || (ratio !== null && !near(here, ratio, false))) return null
+    ratio = here
+    compared++
+  }
+  return compared >= ENOUGH ? ratio : null
 }
