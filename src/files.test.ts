@@ -1,8 +1,10 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { appendJsonLine, writeAtomically, writeFileAtomic, writeJsonAtomic } from './files.ts'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { UserError } from './errors.ts'
+import { appendJsonLine, readJsonFile, writeAtomically, writeFileAtomic, writeJsonAtomic } from './files.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -36,4 +38,29 @@ test('json ends in a newline; lines are appended one by one', async () => {
   await appendJsonLine(join(folder, 'a.jsonl'), { step: 1 })
   await appendJsonLine(join(folder, 'a.jsonl'), { step: 2 })
   expect(await readFile(join(folder, 'a.jsonl'), 'utf8')).toBe('{"step":1}\n{"step":2}\n')
+})
+
+describe('readJsonFile', () => {
+  const schema = z.object({ step: z.number() })
+  const path = () => join(folder, 'state.json')
+
+  test('gives what fits', async () => {
+    await writeJsonAtomic(path(), { step: 3 })
+    expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })
+  })
+
+  test('names the file and the field of what does not', async () => {
+    await writeJsonAtomic(path(), { step: 'three' })
+    await expect(readJsonFile(path(), schema)).rejects.toThrow(
+      /state\.json .*field 'step': .*expected number/,
+    )
+    await writeFile(path(), '{"step": 3')
+    await expect(readJsonFile(path(), schema)).rejects.toThrow(/state\.json is not valid JSON/)
+    await expect(readJsonFile(path(), schema)).rejects.toBeInstanceOf(UserError)
+  })
+
+  test('a missing file is an error, or undefined where it is optional', async () => {
+    await expect(readJsonFile(path(), schema)).rejects.toThrow(/Cannot read .*state\.json \(ENOENT\)/)
+    expect(await readJsonFile(path(), schema, { optional: true })).toBeUndefined()
+  })
 })

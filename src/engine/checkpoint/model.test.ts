@@ -1,0 +1,151 @@
+import { cp, mkdtemp, open, readdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { UserError } from '../../errors.ts'
+import type { ModelConfig } from './config.ts'
+import { openCheckpoint, saveCheckpoint, type Weights, weightShapes } from './model.ts'
+import { writeSafetensors } from './safetensors.ts'
+
+const fixture = (name: string) => join(import.meta.dirname, '..', 'fixtures', name)
+
+let scratch: string
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), 'model-'))
+})
+afterAll(() => rm(scratch, { recursive: true }))
+
+const newFolder = () => mkdtemp(join(scratch, 'checkpoint-'))
+
+describe.each(['llama', 'qwen2'])("transformers' %s", (name) => {
+  test('loads, with exactly the tensors that its config asks for', async () => {
+    const { config, loadWeights } = await openCheckpoint(fixture(name))
+    const weights = await loadWeights()
+    expect([...weights.keys()]).toEqual([...weightShapes(config).keys()])
+    expect(weights.has('lm_head.weight')).toBe(!config.tieEmbeddings)
+    expect(weights.has('model.layers.1.self_attn.k_proj.bias')).toBe(config.attentionBias)
+    expect(weights.get('model.layers.1.self_attn.v_proj.weight')?.shape).toEqual([
+      config.kvHeads * config.headDim,
+      config.hiddenSize,
+    ])
+  })
+
+  test('is the same after it is saved and opened again', async () => {
+    const { config, loadWeights } = await openCheckpoint(fixture(name))
+    const weights = await loadWeights()
+    const folder = join(await newFolder(), 'made', 'on', 'the', 'way')
+    await saveCheckpoint(folder, config, weights, 'F32')
+    const again = await openCheckpoint(folder)
+    expect(again.config).toEqual(config)
+    expect(await again.loadWeights()).toEqual(weights)
+    expect((await readdir(folder)).sort()).toEqual(['config.json', 'model.safetensors'])
+  })
+
+  test('in bfloat16 is off by at most one part in 256', async () => {
+    const { config, loadWeights } = await openCheckpoint(fixture(name))
+    const weights = await loadWeights()
+    const folder = await newFolder()
+    await saveCheckpoint(folder, config, weights, 'BF16')
+    const rounded = await (await openCheckpoint(folder)).loadWeights()
+    let largest = 0
+    for (const [tensor, { data }] of weights) {
+      rounded.get(tensor)?.data.forEach((value, i) => {
+        largest = Math.max(largest, Math.abs(value - data[i]) / Math.abs(data[i]))
+      })
+    }
+    expect(largest).toBeGreaterThan(0)
+    expect(largest).toBeLessThanOrEqual(2 ** -8)
+  })
+})
+
+describe('bad input', () => {
+  let config: ModelConfig
+  let weights: Weights
+  beforeAll(async () => {
+    const checkpoint = await openCheckpoint(fixture('qwen2'))
+    config = checkpoint.config
+    weights = await checkpoint.loadWeights()
+  })
+
+  const q = 'model.layers.0.self_attn.q_proj.weight'
+  /** The fixture's folder, with these tensors set (undefined takes one away). */
+  async function folderWith(changes: Record<string, { shape: number[]; data: Float32Array } | undefined>) {
+    const folder = await newFolder()
+    await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
+    const tensors = new Map(weights)
+    for (const [name, tensor] of Object.entries(changes)) {
+      if (tensor) tensors.set(name, tensor)
+      else tensors.delete(name)
+    }
+    await writeSafetensors(join(folder, 'model.safetensors'), tensors, { dtype: 'F32' })
+    return folder
+  }
+  const load = async (folder: string) => (await openCheckpoint(folder)).loadWeights()
+  const refused = async (loading: Promise<unknown>, message: RegExp) => {
+    await expect(loading).rejects.toThrow(message)
+    await expect(loading).rejects.toBeInstanceOf(UserError)
+  }
+
+  test('no folder, a file in its place, no config, no weights', async () => {
+    await refused(load(join(scratch, 'absent')), /no checkpoint folder .*absent/)
+    await refused(load(join(fixture('qwen2'), 'config.json')), /no checkpoint folder/)
+    const folder = await newFolder()
+    await refused(load(folder), /Cannot read .*config.json \(ENOENT\)/)
+    await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
+    await refused(load(folder), /Cannot open .*model.safetensors \(ENOENT\)/)
+  })
+
+  test('a truncated file', async () => {
+    const folder = await folderWith({})
+    await truncate(join(folder, 'model.safetensors'), 50_000)
+    await refused(load(folder), /cut off, 50000 bytes where its header describes \d{6}/)
+  })
+
+  test('a tensor that is missing, misshapen or foreign, named', async () => {
+    await refused(
+      load(await folderWith({ [q]: undefined })),
+      /lacks the tensor 'model.layers.0.self_attn.q_proj.weight'/,
+    )
+    const wrong = { shape: [16, 64], data: new Float32Array(1024) }
+    await refused(
+      load(await folderWith({ [q]: wrong })),
+      /q_proj.weight' has shape \[16, 64\] .* asks for \[64, 32\]/,
+    )
+    const more = { shape: [1], data: new Float32Array(1) }
+    await refused(load(await folderWith({ 'model.layers.2.mlp.up_proj.weight': more })), /no place for/)
+  })
+
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])(
+    '%s in a tensor',
+    async (value) => {
+      const data = Float32Array.from(weights.get(q)?.data ?? [])
+      data[77] = value
+      const message = new RegExp(`q_proj.weight' holds ${value} at position 77`)
+      await refused(load(await folderWith({ [q]: { shape: [64, 32], data } })), message)
+      const spoilt = new Map(weights).set(q, { shape: [64, 32], data })
+      const folder = join(scratch, 'never')
+      await refused(saveCheckpoint(folder, config, spoilt, 'F32'), message)
+      await refused(saveCheckpoint(folder, config, new Map(), 'F32'), /lacks the tensor/)
+      await expect(readdir(folder)).rejects.toThrow('ENOENT')
+    },
+  )
+
+  test("old buffers and a tied model's own head are not held against it", async () => {
+    const folder = await folderWith({
+      'model.layers.0.self_attn.rotary_emb.inv_freq': { shape: [4], data: new Float32Array(4) },
+      'lm_head.weight': { shape: [96, 32], data: new Float32Array(96 * 32) },
+    })
+    expect(await load(folder)).toEqual(weights)
+  })
+
+  test('weights that are changed between opening and loading', async () => {
+    const folder = await folderWith({})
+    const { loadWeights } = await openCheckpoint(folder)
+    const file = await open(join(folder, 'model.safetensors'), 'r+')
+    await file.truncate(100)
+    await file.close()
+    await refused(loadWeights(), /not a whole safetensors file/)
+    await writeFile(join(folder, 'model.safetensors'), 'gone')
+    await refused(loadWeights(), /it holds 4 bytes/)
+  })
+})
