@@ -4,7 +4,7 @@
  * An answer is read only where the reply states one. In this order:
  *   1. the last closed `\boxed{}`;
  *   2. the last statement: `#### 42`, or "answer" with `is`, `:` or `=` after it;
- *   3. a reply of one line that is a number or an equation, as a whole;
+ *   3. a reply that is one number as a whole;
  *   4. a last sentence that is finished and concludes ("So she has 42 apples left."), or sets one number in bold.
  * Anything else reads null. A verifier that takes the last number of the text instead would give a reply that was
  * cut in its working the number it was cut at, and pay for luck.
@@ -65,7 +65,7 @@ function closedBoxes(text: string): Box[] {
   /** Open braces: where a box's content begins, or null for any other brace. */
   const open: ({ start: number; inside: number } | null)[] = []
   const boxes: Box[] = []
-  const opening = /\\(?:boxed|fbox)\s{0,3}\{|\\[^]|[{}]/g
+  const opening = /\\(?:boxed|fbox)\s{0,3}\{|\\[\s\S]|[{}]/g
   for (let found = opening.exec(text); found; found = opening.exec(text)) {
     const token = found[0]
     if (token === '{') open.push(null)
@@ -109,13 +109,17 @@ function readStatement(text: string): string | null {
 
 /* 3. The whole reply */
 
-/** A reply that is one line: a number with at most a few words of unit, or an equation and its value. */
+/**
+ * A reply that is nothing but a number, with at most three words of unit, or one formula between delimiters. An
+ * equation is a line of working: the reply may have been cut before the next.
+ */
 function readWhole(text: string): string | null {
-  if (text.includes('\n') || text.length > LONGEST_EXPRESSION) return null
-  const bare = text.replace(/^[\s*]+/, '')
-  return /^(?:[$\\(\d.+\-\u2212]|[A-Za-z]\s?=)/.test(bare) && !/(?:[A-Za-z]{2,}\W+){5}/.test(bare)
-    ? readLeading(bare)
-    : null
+  if (text.length > LONGEST_EXPRESSION) return null
+  const bare = text.replace(/^[\s*]+|[\s*.]+$/g, '')
+  const number = WHOLE_NUMBER.exec(bare)
+  if (number) return number[1].trim()
+  const [span] = mathSpans(bare)
+  return span?.start === 0 && span.end === bare.length && !span.content.includes('=') ? span.content : null
 }
 
 /* 4. A conclusion */
@@ -151,6 +155,7 @@ const WRITTEN = String.raw`[-+\u2212\u2013]?\s?(?:\\?[$€£])?\s?(?:\d+\s\d+\/\
 const LEADING_NUMBERS = new RegExp(
   String.raw`^${WRITTEN}(?:\s?(?:,\s?(?:and\s|or\s)?|\sand\s|\sor\s)\s?${WRITTEN})*`,
 )
+const WHOLE_NUMBER = new RegExp(String.raw`^(${WRITTEN})(?:\s?[A-Za-z]+){0,3}$`)
 const NUMBERS = new RegExp(String.raw`(?<![\w.,])${WRITTEN}(?!\w)`, 'g')
 /** `\( \)`, `\[ \]`, `$$ $$`, or `$ $` around something that is not prose between two prices. */
 const MATHS =
