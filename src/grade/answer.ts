@@ -201,7 +201,7 @@ function readLeading(text: string): string | null {
     return numbers[0].trim()
   const rest = value.replace(/[.!,;:\s*]+$/, '')
   // Arithmetic that is not carried out counts where it was not cut off.
-  if (/^[-(]?\s*\d/.test(rest))
+  if (/^[-(]*\s*\d/.test(rest) && /[+*/×÷^]|[\d)]\s*[-\u2212]/.test(rest))
     return isFinished(sentence) && /^[\d\s.,+\-*/×÷^()\u2212]+$/.test(rest) ? rest : null
   if (/^[-+]?[\\([{|√π]/.test(rest) || /^[A-Za-z]\s?[=^+\-*/(]/.test(rest)) return rest || null
   return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(rest) ? rest : null
