@@ -16,9 +16,9 @@
  * holds both 0 and effects worth having says that the experiment was small, not that nothing happened.
  */
 
-import { type ArmTable, type Design, layOut, type SeedScores } from './design.ts'
+import { type ArmTable, type Design, layOut, type SeedScores, spreadOf } from './design.ts'
 import { normalQuantile } from './distributions.ts'
-import { type BootstrapOptions, bootstrapMean, type Interval, variance } from './estimate.ts'
+import { type BootstrapOptions, bootstrapMean, type Interval } from './estimate.ts'
 import { halfWidth, pValue, type Spread } from './interval.ts'
 import { type NoiseBand, noiseBand } from './noise.ts'
 
@@ -134,27 +134,6 @@ export function compare(input: CompareInput): Comparison {
     overOptimised,
     counts,
     warnings: [...unpairedWarning(design), ...(input.facts ? factWarnings(input.facts) : [])],
-  }
-}
-
-/**
- * The sources of the difference's variance. The problems' part is the variance of the per-problem differences over
- * the number of problems, and never less than one problem's worth, (1 / problems)^2: where no problem differs, the
- * next one may.
- */
-export function spreadOf({ baseline, recipe, differences }: Design): Spread {
-  const n = differences.length
-  const problems = { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
-  const arms = [baseline, recipe]
-  if (arms.some((arm) => arm.seeds.length < 2)) return { problems, seeds: null }
-  const sum = (part: (arm: ArmTable) => number) => arms.reduce((total, arm) => total + part(arm), 0)
-  return {
-    problems,
-    seeds: {
-      variance: sum((arm) => arm.seedVariance / arm.seeds.length),
-      floor: sum((arm) => arm.interaction / (arm.seeds.length * n)),
-      df: sum((arm) => arm.seeds.length - 1),
-    },
   }
 }
 

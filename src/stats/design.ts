@@ -8,6 +8,7 @@
 
 import { UserError } from '../errors.ts'
 import { mean, variance } from './estimate.ts'
+import type { Spread } from './interval.ts'
 
 /** One problem's rollouts in one evaluation: 1 right, 0 wrong (a proxy's scores may lie between). */
 export interface ProblemScores {
@@ -129,5 +130,26 @@ function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
       ([low, high], n) => [Math.min(low, n), Math.max(high, n)],
       [Number.POSITIVE_INFINITY, 0],
     ),
+  }
+}
+
+/**
+ * The sources of the difference's variance. The problems' part is the variance of the per-problem differences over
+ * the number of problems, and never less than one problem's worth, (1 / problems)^2: where no problem differs, the
+ * next one may.
+ */
+export function spreadOf({ baseline, recipe, differences }: Design): Spread {
+  const n = differences.length
+  const problems = { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
+  const arms = [baseline, recipe]
+  if (arms.some((arm) => arm.seeds.length < 2)) return { problems, seeds: null }
+  const sum = (part: (arm: ArmTable) => number) => arms.reduce((total, arm) => total + part(arm), 0)
+  return {
+    problems,
+    seeds: {
+      variance: sum((arm) => arm.seedVariance / arm.seeds.length),
+      floor: sum((arm) => arm.interaction / (arm.seeds.length * n)),
+      df: sum((arm) => arm.seeds.length - 1),
+    },
   }
 }

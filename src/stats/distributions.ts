@@ -5,7 +5,7 @@
  */
 
 /** ln Gamma(x) for x > 0 (Stirling's series after shifting x above 12; Abramowitz and Stegun 6.1.41). */
-export function logGamma(x: number): number {
+function logGamma(x: number): number {
   let shift = 0
   let z = x
   while (z < 12) {
@@ -21,10 +21,13 @@ const TINY = 1e-300
 const EPSILON = 1e-16
 const MAX_TERMS = 10_000
 
-/** Regularised upper incomplete gamma Q(a, x) = 1 - P(a, x) (series below a + 1, Lentz's continued fraction above). */
-function upperGamma(a: number, x: number): number {
-  if (x <= 0) return 1
-  const front = Math.exp(a * Math.log(x) - x - logGamma(a))
+/**
+ * Regularised incomplete gamma, [P(a, x), Q(a, x)], `logGammaA` being ln Gamma(a): the series below a + 1, Lentz's
+ * continued fraction above, so that the smaller one of the two is always computed directly.
+ */
+function gammaTails(a: number, x: number, logGammaA: number): [lower: number, upper: number] {
+  if (x <= 0) return [0, 1]
+  const front = Math.exp(a * Math.log(x) - x - logGammaA)
   if (x < a + 1) {
     let term = 1 / a
     let sum = term
@@ -32,7 +35,7 @@ function upperGamma(a: number, x: number): number {
       term *= x / (a + n)
       sum += term
     }
-    return 1 - front * sum
+    return [front * sum, 1 - front * sum]
   }
   let b = x + 1 - a
   let c = 1 / TINY
@@ -47,7 +50,7 @@ function upperGamma(a: number, x: number): number {
     h *= step
     if (Math.abs(step - 1) < EPSILON) break
   }
-  return front * h
+  return [1 - front * h, front * h]
 }
 
 const nonZero = (x: number): number => (Math.abs(x) < TINY ? TINY : x)
@@ -77,20 +80,24 @@ function incompleteBeta(x: number, a: number, b: number): number {
   return front * h
 }
 
+const LOG_GAMMA_HALF = 0.5 * Math.log(Math.PI)
+
 /** P(Z <= z) for a standard normal Z. */
 export function normalCdf(z: number): number {
-  const tail = 0.5 * upperGamma(0.5, (z * z) / 2)
+  const tail = 0.5 * normalTails(z)
   return z > 0 ? 1 - tail : tail
 }
 
 /** P(|Z| > |z|) for a standard normal Z. */
 export function normalTails(z: number): number {
-  return upperGamma(0.5, (z * z) / 2)
+  return gammaTails(0.5, (z * z) / 2, LOG_GAMMA_HALF)[1]
 }
 
 /** P(|T| > |t|) for Student's t with `df` > 0 degrees of freedom; df = Infinity is the normal. */
 export function tTails(t: number, df: number): number {
   if (df === Number.POSITIVE_INFINITY) return normalTails(t)
+  // Wallace's normal approximation (1959) is exact to 1e-9 here, where the continued fraction turns slow.
+  if (df > 1e4) return normalTails(((8 * df + 1) / (8 * df + 3)) * Math.sqrt(df * Math.log1p((t * t) / df)))
   // The side that keeps the small one of x and 1 - x exact.
   const square = t * t
   if (square < df) return 1 - incompleteBeta(square / (df + square), 0.5, df / 2)
@@ -118,25 +125,46 @@ export function normalQuantile(p: number): number {
 
 /** P(X > x) for chi-square with `df` > 0 degrees of freedom. */
 export function chiSquareUpper(x: number, df: number): number {
-  return upperGamma(df / 2, x / 2)
+  return gammaTails(df / 2, x / 2, logGamma(df / 2))[1]
 }
 
 /** The p-quantile of chi-square, p in (0, 1). */
 export function chiSquareQuantile(p: number, df: number): number {
-  return invertDecreasing((x) => chiSquareUpper(x, df), 1 - p)
+  const logGammaA = logGamma(df / 2)
+  if (p > 0.5) return invertDecreasing((x) => gammaTails(df / 2, x / 2, logGammaA)[1], 1 - p)
+  return 1 / invertDecreasing((y) => gammaTails(df / 2, 0.5 / y, logGammaA)[0], p)
 }
 
-/** The x >= 0 where a function that falls from 1 to 0 takes the value `target` (doubling, then bisection). */
+/**
+ * The x >= 0 where a function that falls from 1 to 0 takes the value `target`: doubling to a bracket, then the
+ * Illinois secant on the logarithm, with a bisection every third step so that no bracket shrinks slowly.
+ */
 export function invertDecreasing(f: (x: number) => number, target: number): number {
+  const excess = (x: number): number => Math.log(Math.max(f(x), 1e-320) / target)
+  let low = 0
   let high = 1
-  while (f(high) > target && high < 1e150) high *= 2
-  let low = high === 1 ? 0 : high / 2
-  // Bisection halves the bracket until two neighbouring doubles are left; the loop is bounded by their number.
-  for (let i = 0; i < 1100; i++) {
-    const middle = (low + high) / 2
-    if (middle === low || middle === high) break
-    if (f(middle) > target) low = middle
-    else high = middle
+  let atHigh = excess(high)
+  let atLow = -Math.log(target)
+  while (atHigh > 0 && high < 1e150) {
+    low = high
+    atLow = atHigh
+    high *= 2
+    atHigh = excess(high)
   }
-  return high
+  for (let step = 1; step < 300 && high - low > 1e-15 * high; step++) {
+    const secant = (low * atHigh - high * atLow) / (atHigh - atLow)
+    const x = step % 3 === 0 || !(secant > low && secant < high) ? (low + high) / 2 : secant
+    const at = excess(x)
+    if (Math.abs(at) < 1e-14) return x
+    if (at > 0) {
+      low = x
+      atLow = at
+      atHigh /= 2
+    } else {
+      high = x
+      atHigh = at
+      atLow /= 2
+    }
+  }
+  return (low + high) / 2
 }

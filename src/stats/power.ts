@@ -1,0 +1,256 @@
+/**
+ * What an experiment can see. Before a run: the chance that an effect of a given size is found with so many
+ * problems, seeds and rollouts, and the cheapest design that finds it. After a run: how many seeds would resolve it.
+ *
+ * Predictions follow compare()'s own rule (interval, noise band and `flat` margin) under normal theory, averaged
+ * over the luck of the two things that a run must estimate: the spread between seeds and the noise floor.
+ * docs/calibration.md holds them against simulation.
+ */
+
+import { UserError } from '../errors.ts'
+import type { ArmTable, Design } from './design.ts'
+import { chiSquareQuantile, normalCdf, tQuantile } from './distributions.ts'
+import { mean, type Rollouts, variance } from './estimate.ts'
+import { halfWidth } from './interval.ts'
+
+/** Variances on the scale of one rollout's score, in [0, 1]: where a difference's uncertainty comes from. */
+export interface Components {
+  /** Between rollouts of one policy on one problem. */
+  rollout: number
+  /** Training seed by problem, in each arm: two trainings that solve different problems. */
+  seedByProblem: number
+  /** Problem by arm: the variance over problems of the true difference between the arms. */
+  armByProblem: number
+  /** Between training seeds in each arm: variance of a seed's true pass@1. */
+  seed: number
+}
+
+export interface Sizes {
+  problems: number
+  /** Training seeds in each arm. */
+  seeds: number
+  /** Rollouts a problem in each evaluation. */
+  rollouts: number
+}
+
+export interface PowerOptions {
+  /** Evaluations of the untrained base behind the noise band; 3 unless told. */
+  baseRuns?: number
+  flatWithin?: number
+  alpha?: number
+}
+
+export interface Prediction {
+  /** Chance of `moved` (for a negative effect: of `moved the wrong way`). */
+  moved: number
+  /** Chance of `flat`. */
+  flat: number
+}
+
+/** The components as a finished comparison estimates them (analysis of variance, negatives set to 0). */
+export function componentsOf({ baseline, recipe, differences }: Design): Components {
+  const n = differences.length
+  const arms = [baseline, recipe]
+  const replicated = arms.filter((arm) => arm.seeds.length > 1)
+  const average = (tables: ArmTable[], part: (arm: ArmTable) => number): number =>
+    tables.length > 0 ? mean(tables.map(part)) : 0
+  const noise = arms.map((arm) => arm.rolloutVariance).filter((value) => value !== null)
+  const perCell = noise.length > 0 ? mean(noise) : 0
+  const interaction = average(replicated, (arm) => arm.interaction)
+  const withinArms = arms.reduce(
+    (sum, arm) => sum + (arm.seeds.length > 1 ? arm.interaction : perCell) / arm.seeds.length,
+    0,
+  )
+  return {
+    // The mean number of rollouts is taken as the number in every cell.
+    rollout: perCell * mean(arms.flatMap((arm) => arm.rollouts)),
+    seedByProblem: Math.max(0, interaction - perCell),
+    armByProblem: Math.max(0, variance(differences) - withinArms),
+    seed: Math.max(
+      0,
+      average(replicated, (arm) => arm.seedVariance - arm.interaction / n),
+    ),
+  }
+}
+
+/**
+ * The components expected before anything was trained. Rollout noise is measured on the base's own rollouts (two or
+ * more a problem); the rest is what small GRPO experiments show: seeds 0.02 apart (the reference's four runs pool
+ * to 0.017), and trainings that differ on problems by a quarter of the rollout variance.
+ */
+export function expectedComponents(
+  base: readonly Rollouts[],
+  options: { seedStd?: number } = {},
+): Components {
+  const repeated = base.filter((rollouts) => rollouts.length > 1)
+  if (repeated.length === 0) {
+    throw new UserError('Planning needs two or more rollouts a problem of the base: sample it again.')
+  }
+  const rollout = mean(repeated.map((rollouts) => variance(rollouts.map(Number))))
+  const { seedStd = 0.02 } = options
+  return { rollout, seedByProblem: rollout / 4, armByProblem: rollout / 4, seed: seedStd ** 2 }
+}
+
+/** Equally likely outcomes that stand for a chi-square's distribution. */
+const OUTCOMES = 16
+const spreadFactors = (df: number): number[] =>
+  Array.from({ length: OUTCOMES }, (_, i) => chiSquareQuantile((i + 0.5) / OUTCOMES, df) / df)
+
+/** The chance of each verdict for any effect, at given sizes: the costly part is done once. */
+function predictor(components: Components, sizes: Sizes, options: PowerOptions) {
+  const { baseRuns = 3, flatWithin = 0.03, alpha = 0.05 } = options
+  const { problems, seeds, rollouts } = sizes
+  const cell = components.seedByProblem + components.rollout / rollouts
+  const floor = (2 * cell) / (seeds * problems)
+  const problemVariance = Math.max(floor + components.armByProblem / problems, 1 / problems ** 2)
+  const seedVariance = (2 * components.seed) / seeds
+  const deviation = Math.sqrt(problemVariance + seedVariance)
+  const df = 2 * (seeds - 1)
+  const halves = spreadFactors(df).map((factor) =>
+    halfWidth(
+      {
+        problems: { variance: problemVariance, df: Math.max(1, problems - 1) },
+        seeds: { variance: (floor + seedVariance) * factor, floor, df },
+      },
+      alpha,
+    ),
+  )
+  const runStd = Math.sqrt(components.rollout / (rollouts * problems))
+  const bands = spreadFactors(baseRuns - 1).map(
+    (factor) => tQuantile(0.975, baseRuns - 1) * runStd * Math.sqrt((factor * 2) / seeds),
+  )
+  const above = (limit: number, effect: number) => 1 - normalCdf((limit - effect) / deviation)
+  return {
+    deviation,
+    moved: (effect: number): number =>
+      mean(halves.map((half) => mean(bands.map((band) => above(Math.max(half, band), Math.abs(effect)))))),
+    flat: (effect: number): number =>
+      mean(
+        halves.map((half) =>
+          Math.max(0, above(half - flatWithin, effect) - above(flatWithin - half, effect)),
+        ),
+      ),
+  }
+}
+
+function checkSizes({ problems, seeds, rollouts }: Sizes): void {
+  const wrong = Object.entries({ problems, seeds, rollouts }).find(([, n]) => !Number.isInteger(n) || n < 1)
+  if (wrong) throw new UserError(`Power needs a whole number of ${wrong[0]}, at least 1; got ${wrong[1]}.`)
+}
+
+/**
+ * The chance of each verdict when the true difference is `effect`. One seed an arm is never resolved.
+ *
+ * @throws UserError for sizes that are not whole numbers of at least 1.
+ */
+export function predict(
+  effect: number,
+  components: Components,
+  sizes: Sizes,
+  options: PowerOptions = {},
+): Prediction {
+  checkSizes(sizes)
+  if (sizes.seeds < 2) return { moved: 0, flat: 0 }
+  const chance = predictor(components, sizes, options)
+  return { moved: chance.moved(effect), flat: chance.flat(effect) }
+}
+
+/** The smallest effect found with 80% power at these sizes; null where even a difference of 1 is not. */
+export function detectableEffect(
+  components: Components,
+  sizes: Sizes,
+  options: PowerOptions = {},
+): number | null {
+  checkSizes(sizes)
+  if (sizes.seeds < 2) return null
+  const { moved } = predictor(components, sizes, options)
+  if (moved(1) < 0.8) return null
+  let [low, high] = [0, 1]
+  while (high - low > 1e-5) {
+    const middle = (low + high) / 2
+    if (moved(middle) < 0.8) low = middle
+    else high = middle
+  }
+  return high
+}
+
+/** Measured speed of the machine and model at hand. */
+export interface Speed {
+  /** Training one arm for one seed. */
+  minutesPerTraining: number
+  /** Evaluating one problem once (its share of notes included). */
+  secondsPerRollout: number
+}
+
+export interface Plan extends Sizes {
+  /** Predicted chance of `moved` at the effect asked for. */
+  power: number
+  /** Both arms: trainings and evaluations; null where no speed was given. */
+  minutes: number | null
+}
+
+/** Sizes that a search tries: two seeds and more, problems and rollouts as people have them. */
+const SEEDS = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20]
+const PROBLEMS = [30, 60, 120, 200, 300, 500, 1000, 2000]
+const ROLLOUTS = [1, 2, 4, 8]
+
+/**
+ * Designs that find `effect` with 80% power, cheapest first (by minutes; without speeds, by replies to sample): for
+ * each number of seeds the cheapest problems and rollouts. Empty where none of the sizes tried is enough.
+ */
+export function plan(
+  effect: number,
+  components: Components,
+  options: PowerOptions & { maxProblems?: number; speed?: Speed } = {},
+): Plan[] {
+  if (!(Math.abs(effect) > 0)) throw new UserError('A plan needs an effect other than 0 to look for.')
+  const { speed, maxProblems = PROBLEMS.at(-1)! } = options
+  const problems = [...PROBLEMS.filter((n) => n < maxProblems), maxProblems]
+  const cost = ({ problems, seeds, rollouts }: Sizes): number => {
+    const replies = 2 * seeds * problems * rollouts
+    return speed ? 2 * seeds * speed.minutesPerTraining + (replies * speed.secondsPerRollout) / 60 : replies
+  }
+  const power = (sizes: Sizes): number => predict(effect, components, sizes, options).moved
+  return SEEDS.flatMap((seeds): Plan[] => {
+    const enough = ROLLOUTS.flatMap((rollouts): Plan[] => {
+      const sizes = problems.map((n): Sizes => ({ problems: n, seeds, rollouts }))
+      const first = firstTrue(sizes.length, (i) => power(sizes[i]) >= 0.8)
+      if (first === null) return []
+      return [{ ...sizes[first], power: power(sizes[first]), minutes: speed ? cost(sizes[first]) : null }]
+    })
+    return enough.sort((a, b) => cost(a) - cost(b)).slice(0, 1)
+  }).sort((a, b) => cost(a) - cost(b))
+}
+
+/** The first i in [0, n) where a test that stays true once true is true; null where it never is. */
+function firstTrue(n: number, test: (i: number) => boolean): number | null {
+  let [low, high] = [0, n]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (test(middle)) high = middle
+    else low = middle + 1
+  }
+  return low < n ? low : null
+}
+
+/** How many seeds an arm a search for more goes up to. */
+const MOST_SEEDS = 64
+
+/**
+ * The fewest seeds an arm with which a difference as observed would be resolved (`moved` or `flat`) with 80% chance,
+ * on the same problems and rollouts; null where not even 64 would be, and more problems are the way.
+ */
+export function seedsToResolve(
+  effect: number,
+  components: Components,
+  sizes: Sizes,
+  options: PowerOptions = {},
+): number | null {
+  checkSizes(sizes)
+  const fewest = Math.max(2, sizes.seeds)
+  const more = firstTrue(MOST_SEEDS - fewest + 1, (i) => {
+    const { moved, flat } = predict(effect, components, { ...sizes, seeds: fewest + i }, options)
+    return moved + flat >= 0.8
+  })
+  return more === null ? null : fewest + more
+}
