@@ -8,22 +8,7 @@ import { UserError } from '../errors.ts'
 import { random } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
 import { linearDecay, policyBatch } from './grpo.ts'
-
-/** GRPO as in the reference; see experiment/defaults.ts for each value and its reason. */
-export interface TrainOptions {
-  steps: number
-  problemsPerStep: number
-  /** At step 0; it falls linearly to 0. */
-  learningRate: number
-  lora: { rank: number; alpha: number }
-  clipLow: number
-  clipHigh: number
-  beta1: number
-  beta2: number
-  epsilon: number
-  weightDecay: number
-  maxGradNorm: number
-}
+import type { TrainOptions } from './options.ts'
 
 /** What one step did. Every value but `seconds` is a function of the configuration and the seed. */
 export interface StepMetrics {
