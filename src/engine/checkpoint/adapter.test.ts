@@ -86,6 +86,7 @@ describe('refuses', () => {
     ['a rank of 0', { r: 0 }, /field 'r'/],
     ['another scaling', { use_rslora: true }, /field 'use_rslora': rank-stabilised scaling is not supported/],
     ['DoRA', { use_dora: true }, /field 'use_dora'/],
+    ['activation by tokens', { alora_invocation_tokens: [5] }, /field 'alora_invocation_tokens'/],
     ['trained biases', { bias: 'all' }, /field 'bias'/],
     ['ranks by layer', { rank_pattern: { q_proj: 8 } }, /field 'rank_pattern'/],
     ['whole modules', { modules_to_save: ['lm_head'] }, /field 'modules_to_save'/],
