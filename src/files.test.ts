@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { UserError } from './errors.ts'
-import { appendJsonLine, readJsonFile, writeAtomically, writeFileAtomic, writeJsonAtomic } from './files.ts'
+import { readJsonFile, writeAtomically, writeFileAtomic, writeJsonAtomic } from './files.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -32,10 +32,10 @@ test('a writer that throws half-way leaves the old file and no temporary one', a
   expect(await readdir(folder)).toEqual(['a.txt'])
 })
 
-test('json ends in a newline; lines are appended one by one', async () => {
+test('json is indented and ends in a newline', async () => {
   await writeJsonAtomic(join(folder, 'a.json'), { b: [1] })
   expect(await readFile(join(folder, 'a.json'), 'utf8')).toBe('{\n  "b": [\n    1\n  ]\n}\n')
-  await appendJsonLine(join(folder, 'a.jsonl'), { step: 1 })
+})
   await appendJsonLine(join(folder, 'a.jsonl'), { step: 2 })
   expect(await readFile(join(folder, 'a.jsonl'), 'utf8')).toBe('{"step":1}\n{"step":2}\n')
 })

@@ -47,20 +47,6 @@ export function writeJsonAtomic(path: string, value: unknown): Promise<void> {
 }
 
 /**
- * Appends one JSON value as one line and flushes it to the disk. An append is not atomic: after a kill the last
- * line may be partial, and a reader drops a line without its newline.
- */
-export async function appendJsonLine(path: string, value: unknown): Promise<void> {
-  const file = await open(path, 'a')
-  try {
-    await file.appendFile(`${JSON.stringify(value)}\n`)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-}
-
-/**
  * Reads a JSON file that must fit `schema`. A missing file is `undefined` when `optional`; otherwise a missing
  * file, broken JSON or a value that does not fit throws a UserError that names the file and the field.
  */
