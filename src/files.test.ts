@@ -36,9 +36,6 @@ test('json is indented and ends in a newline', async () => {
   await writeJsonAtomic(join(folder, 'a.json'), { b: [1] })
   expect(await readFile(join(folder, 'a.json'), 'utf8')).toBe('{\n  "b": [\n    1\n  ]\n}\n')
 })
-  await appendJsonLine(join(folder, 'a.jsonl'), { step: 2 })
-  expect(await readFile(join(folder, 'a.jsonl'), 'utf8')).toBe('{"step":1}\n{"step":2}\n')
-})
 
 describe('readJsonFile', () => {
   const schema = z.object({ step: z.number() })
