@@ -203,37 +203,16 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
   )[0]
 }
 
-export interface CachedAttention {
-  query: Tensor
-  key: Tensor
-  value: Tensor
-  pastKey: Tensor
-  pastValue: Tensor
-  /** int32 [batch]: each row's length, the new tokens included, minus one. */
-  lastPosition: Tensor
-  /** int32 [1]: the longest row's length, the new tokens included. */
-  longest: Tensor
-  cos: Tensor
-  sin: Tensor
-  heads: number
-  kvHeads: number
+/** Joins along the last axis; not differentiable: it is for sampling. */
+export function concatLast(parts: readonly Tensor[], size: Dim): Tensor {
+  const shape = [...parts[0].shape.slice(0, -1), size]
+  return apply('Concat', parts, [{ shape }], { axis: -1 })[0]
 }
 
-/**
- * Causal attention of new tokens over a key-value cache, rotary embedding included; rows may have different lengths.
- * query [batch, time, heads * headDim], key and value [batch, time, kvHeads * headDim], caches
- * [batch, kvHeads, window, headDim]. Gives the attention's output and the caches with the new keys and values in
- * them (in place where the caller binds the same buffers). Not differentiable: it is for sampling.
- */
-export function cachedAttention(a: CachedAttention): [output: Tensor, key: Tensor, value: Tensor] {
-  const [output, key, value] = apply(
-    'GroupQueryAttention',
-    [a.query, a.key, a.value, a.pastKey, a.pastValue, a.lastPosition, a.longest, a.cos, a.sin],
-    [{ shape: a.query.shape }, { shape: a.pastKey.shape }, { shape: a.pastValue.shape }],
-    { num_heads: a.heads, kv_num_heads: a.kvHeads, do_rotary: 1, rotary_interleaved: 0 },
-    MICROSOFT,
-  )
-  return [output, key, value]
+/** [from, to) of the last axis, counted from the end where negative; not differentiable: it is for sampling. */
+export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tensor {
+  const shape = [...a.shape.slice(0, -1), size]
+  return apply('Slice', [a, ...[[from], [to], [-1]].map((value) => constant(value, 'int64'))], [{ shape }])[0]
 }
 
 /** Zeros with another tensor's run-time shape. */

@@ -1,4 +1,4 @@
-/** A base model held once for all policies on it: weights, rotary tables, and the programs compiled so far. */
+/** A base model held once for all policies on it: cuts work into jobs for the lanes and puts their results together. */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Weights } from '../checkpoint/model.ts'
 import type {
@@ -11,231 +11,232 @@ import type {
   Sequence,
   SupervisedDatum,
 } from '../contract.ts'
-import { generate } from './generate.ts'
-import { inLanes } from './lanes.ts'
-import { rotaryTables } from './model.ts'
-import { type PackedBatch, type PackOptions, pack } from './pack.ts'
-import {
-  type AdapterShape,
-  foldProgram,
-  generationProgram,
-  gradientName,
-  sequenceProgram,
-} from './programs.ts'
-import {
-  compile,
-  floatData,
-  floats,
-  int64s,
-  type Program,
-  scalar,
-  type Value,
-  type Values,
-} from './session.ts'
+import type { Model, NamedArray, Scores, SequenceBatch } from './lane.ts'
+import { type PackOptions, planBatches, type Row } from './pack.ts'
+import { openPool } from './pool.ts'
+import type { AdapterShape } from './programs.ts'
 
 /** How work is cut up: memory is bounded by these whatever the size of a request. */
 export interface Limits extends PackOptions {
-  /** Batches computed at the same time, one thread each. */
-  lanes: number
+  /** Threads inside each operator of a lane. */
+  threadsPerLane: number
+  /** Samples decoded together in one lane. */
   decodeBatch: number
+  /** Prompt tokens, padding included, computed together in one lane. */
   prefillTokens: number
   /** LoRA is folded into a copy of the projections (sampling) and inside the training graph, or kept apart. */
   folds: boolean
-}
-
-export interface Base {
-  config: ModelConfig
-  parameters: number
-  folds: boolean
-  sample(
-    over: Values,
-    requests: readonly SampleRequest[],
-    options: SampleOptions,
-    adapter?: AdapterShape,
-  ): Promise<Completion[][]>
-  score(
-    over: Values,
-    sequences: readonly Sequence[],
-    temperature: number,
-    adapter?: AdapterShape,
-  ): Promise<Float32Array[]>
-  /** Adds the batch's gradients of the named tensors to `into`, in the same order. */
-  accumulate(
-    over: Values,
-    names: readonly string[],
-    into: readonly Float32Array[],
-    batch: LossBatch,
-    adapter?: AdapterShape,
-  ): Promise<LossReport>
-  /** The projections' weights with an adapter folded in. */
-  fold(over: Values, adapter: AdapterShape): Promise<Values>
-  close(): Promise<void>
 }
 
 export type LossBatch =
   | { kind: 'policy_gradient'; data: readonly PolicyDatum[]; loss: PolicyLoss }
   | { kind: 'cross_entropy'; data: readonly SupervisedDatum[] }
 
-export function openBase(config: ModelConfig, weights: Weights, limits: Limits): Base {
-  const values: Record<string, Value> = {}
-  let parameters = 0
-  for (const [name, { shape, data }] of weights) {
-    values[name] = floats(data, shape)
-    parameters += data.length
-  }
-  // The rotary operator wants tables as long as a row, though a packed row's positions never pass the context.
-  const longest = Math.max(config.contextLength, limits.rowLimit)
-  const { cos, sin } = rotaryTables(config, longest)
-  const half = config.headDim / 2
-  const rotary = {
-    cos: floats(cos, [longest, half]),
-    sin: floats(sin, [longest, half]),
-  }
+export interface Base {
+  config: ModelConfig
+  parameters: number
+  folds: boolean
+  /** Sends tensors that stand before the base's to every lane; `fold` folds an adapter into the weights there. */
+  overlay(tensors: readonly NamedArray[], fold?: AdapterShape): Promise<number>
+  forget(overlay: number): Promise<void>
+  sample(model: Model, requests: readonly SampleRequest[], options: SampleOptions): Promise<Completion[][]>
+  score(model: Model, sequences: readonly Sequence[], temperature: number): Promise<Float32Array[]>
+  /** Adds the batch's gradients of the named tensors to `into`, in the same order. */
+  accumulate(
+    model: Model,
+    names: readonly string[],
+    into: readonly Float32Array[],
+    batch: LossBatch,
+  ): Promise<LossReport>
+  close(): Promise<void>
+}
 
-  const programs = new Map<string, Promise<Program>>()
-  const program = (key: string, build: () => Uint8Array): Promise<Program> => {
-    let found = programs.get(key)
-    if (found === undefined) {
-      found = compile(build())
-      programs.set(key, found)
-    }
-    return found
-  }
-  const keyOf = (adapter?: AdapterShape) => (adapter ? `rank ${adapter.rank} scale ${adapter.scale}` : 'base')
+export function openBase(config: ModelConfig, weights: Weights, limits: Limits): Base {
+  const arrays = [...weights].map(([name, { shape, data }]) => ({ name, shape, data }))
+  const pool = openPool(limits.lanes, {
+    config,
+    weights: arrays,
+    threads: limits.threadsPerLane,
+    prefillTokens: limits.prefillTokens,
+    // The rotary operator wants tables as long as a row, though a packed row's positions never pass the context.
+    rotaryLength: Math.max(config.contextLength, limits.rowLimit),
+  })
+  /** One job for each lane: batch i goes to lane i modulo their number. */
+  const deal = <T>(items: readonly T[]): T[][] =>
+    Array.from({ length: limits.lanes }, (_, lane) =>
+      items.filter((_, i) => i % limits.lanes === lane),
+    ).filter((part) => part.length > 0)
+  const everyLane = (job: Parameters<typeof pool.run>[1]) =>
+    Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
+  let overlays = 0
 
   return {
     config,
-    parameters,
+    parameters: arrays.reduce((sum, { data }) => sum + data.length, 0),
     folds: limits.folds,
-    async sample(over, requests, options, adapter) {
-      const how = adapter ? 'factored' : 'none'
-      const context = {
-        config,
-        program: await program(`generate ${keyOf(adapter)}`, () =>
-          generationProgram(config, { adapter, how }),
-        ),
-        values: [over, values, rotary],
-        ...limits,
-      }
-      return generate(context, requests, options)
+    async overlay(tensors, fold) {
+      const id = overlays++
+      await everyLane({ kind: 'overlay', id, tensors, fold })
+      return id
     },
-    async score(over, sequences, temperature, adapter) {
-      const how = adapter ? 'factored' : 'none'
-      const scoring = await program(`score ${keyOf(adapter)}`, () =>
-        sequenceProgram(config, { adapter, how, trained: 'none' }),
+    async forget(id) {
+      await everyLane({ kind: 'overlay', id, tensors: null })
+    },
+    async sample(model, requests, { onTokens, signal, ...sampling }) {
+      const results: Completion[][] = requests.map(() => [])
+      await settle(
+        deal(share(requests, limits)).map(async (chunks, lane) => {
+          for (const chunk of chunks) {
+            const job = {
+              kind: 'generate',
+              ...model,
+              requests: chunk.map((i) => requests[i]),
+              sampling,
+            } as const
+            const groups = await pool.run(lane, job, { onTokens, signal })
+            groups.forEach((group, i) => {
+              results[chunk[i]] = group
+            })
+          }
+        }),
       )
-      const results = sequences.map(({ completion }) => new Float32Array(completion.length))
-      await inLanes(pack(sequences, limits), limits.lanes, async (packed) => {
-        const feeds = { ...sequenceFeeds(packed), temperature: scalar(temperature) }
-        const { logprobs } = await scoring.run([feeds, over, values, rotary])
-        unpack(packed, floatData(logprobs), results)
-      })
       return results
     },
-    async accumulate(over, names, into, batch, adapter) {
-      const how = adapter ? (limits.folds ? 'folded' : 'factored') : 'none'
-      const trained = adapter ? 'adapter' : 'all'
-      const training = await program(`${batch.kind} ${keyOf(adapter)}`, () =>
-        sequenceProgram(config, { adapter, how, trained, loss: batch.kind }),
+    async score(model, sequences, temperature) {
+      const batches = planBatches(sequences, limits).map((rows) => withCompletions(rows, sequences))
+      const scores = await settle(
+        deal(batches).map((part, lane) =>
+          pool.run(lane, { kind: 'score', ...model, batches: part, temperature }),
+        ),
       )
-      const perToken = tokenInputs(batch)
-      const logprobs = batch.data.map(({ completion }) => new Float32Array(completion.length))
-      const packs = pack(batch.data, limits)
-      let loss = 0
-      // A wave of lanes at a time, summed in the batches' order: memory holds a few gradients, and sums do not depend on timing.
-      for (let start = 0; start < packs.length; start += limits.lanes) {
-        const wave = packs.slice(start, start + limits.lanes)
-        const outputs = await inLanes(wave, limits.lanes, async (packed) => {
-          const feeds = { ...sequenceFeeds(packed), ...lossFeeds(packed, batch, perToken) }
-          return training.run([feeds, over, values, rotary])
-        })
-        outputs.forEach((output, i) => {
-          unpack(wave[i], floatData(output.logprobs), logprobs)
-          loss += floatData(output.loss)[0]
-          names.forEach((name, n) => {
-            const part = floatData(output[gradientName(name)])
-            const sum = into[n]
-            for (let k = 0; k < sum.length; k++) sum[k] += part[k]
-          })
+      return inOrder(sequences, scores)
+    },
+    async accumulate(model, names, into, batch) {
+      const { data } = batch
+      const policy = batch.kind === 'policy_gradient'
+      const advantages =
+        batch.kind === 'policy_gradient' ? maskedAdvantages(batch.data) : weightsOf(batch.data)
+      const old = batch.kind === 'policy_gradient' ? batch.data.map(({ logprobs }) => logprobs) : []
+      const batches = planBatches(data, limits).map((rows) => ({
+        ...withCompletions(rows, data),
+        advantages: only(rows, advantages),
+        old: policy ? only(rows, old) : [],
+      }))
+      const settings = policy
+        ? {
+            temperature: batch.loss.temperature,
+            low: 1 - batch.loss.clipLow,
+            high: 1 + batch.loss.clipHigh,
+          }
+        : { temperature: 1, low: 1, high: 1 }
+      const parts = await settle(
+        deal(batches).map((part, lane) =>
+          pool.run(lane, {
+            kind: 'train',
+            ...model,
+            batches: part,
+            loss: batch.kind,
+            folds: limits.folds,
+            names,
+            ...settings,
+          }),
+        ),
+      )
+      // In the lanes' order: the sums do not depend on which ended first.
+      for (const { gradients } of parts) {
+        gradients.forEach((part, n) => {
+          const sum = into[n]
+          for (let i = 0; i < sum.length; i++) sum[i] += part[i]
         })
       }
-      return { loss, logprobs, ...counts(batch, logprobs, perToken) }
-    },
-    async fold(over, adapter) {
-      const folding = await program(`fold ${keyOf(adapter)}`, () => foldProgram(config, adapter))
-      const folded = await folding.run([over, values])
-      return Object.fromEntries(
-        Object.entries(folded).map(([name, value]) => [name.slice('folded '.length), value]),
+      const loss = parts.reduce((sum, part) => sum + part.loss, 0)
+      const logprobs = inOrder(
+        data,
+        parts.map((part) => part.logprobs),
       )
+      return { loss, logprobs, ...counts(batch, logprobs) }
     },
-    async close() {
-      for (const opened of programs.values()) await (await opened).release()
-      programs.clear()
-    },
+    close: () => pool.close(),
   }
 }
 
-/** The per-token inputs of a loss: weights or masked advantages, and for the policy gradient the old logprobs. */
-interface TokenInputs {
-  advantages: readonly (readonly number[])[]
-  old: readonly (readonly number[])[]
+/** Waits for all, then passes on the first error: nothing goes on computing behind the caller's back. */
+async function settle<T>(work: readonly Promise<T>[]): Promise<T[]> {
+  const ends = await Promise.allSettled(work)
+  return ends.map((end) => {
+    if (end.status === 'rejected') throw end.reason
+    return end.value
+  })
 }
 
-function tokenInputs(batch: LossBatch): TokenInputs {
-  if (batch.kind === 'cross_entropy') return { advantages: batch.data.map(({ weights }) => weights), old: [] }
+/**
+ * Cuts requests into chunks that decode together: like lengths side by side, about equal work for each lane, at most
+ * about `decodeBatch` samples each.
+ */
+function share(requests: readonly SampleRequest[], { lanes, decodeBatch }: Limits): number[][] {
+  const order = requests.map((_, index) => index).filter((index) => requests[index].n > 0)
+  order.sort((a, b) => requests[b].prompt.length - requests[a].prompt.length || a - b)
+  const samples = order.reduce((sum, index) => sum + requests[index].n, 0)
+  const count = lanes * Math.ceil(samples / (lanes * decodeBatch))
+  const chunks: number[][] = Array.from({ length: count }, () => [])
+  let before = 0
+  for (const index of order) {
+    chunks[Math.floor((before * count) / samples)].push(index)
+    before += requests[index].n
+  }
+  return chunks.filter((chunk) => chunk.length > 0)
+}
+
+function withCompletions(rows: readonly Row[], sequences: readonly Sequence[]): SequenceBatch {
   return {
-    // The loss is linear in the advantage for a mask of 0 or 1, so the mask is folded in.
-    advantages: batch.data.map(({ advantages, mask }) =>
-      mask === undefined ? advantages : advantages.map((advantage, t) => advantage * mask[t]),
+    rows,
+    completions: only(
+      rows,
+      sequences.map(({ completion }) => completion),
     ),
-    old: batch.data.map(({ logprobs }) => logprobs),
   }
 }
 
-function sequenceFeeds({ batch, time, tokens, positions, mask, rows, targets }: PackedBatch): Values {
-  return {
-    tokens: int64s(tokens, [batch, time]),
-    positions: int64s(positions, [batch, time]),
-    mask: floats(mask, [batch, 1, time, time]),
-    rows: int64s(rows, [rows.length]),
-    targets: int64s(targets, [targets.length]),
-  }
+/** The entries that a batch's rows refer to, at their own index; the rest stay holes, so that little is sent. */
+function only<T>(rows: readonly Row[], items: readonly T[]): T[] {
+  const kept: T[] = []
+  for (const { members } of rows) for (const index of members) kept[index] = items[index]
+  return kept
 }
 
-function lossFeeds(packed: PackedBatch, batch: LossBatch, { advantages, old }: TokenInputs): Values {
-  const flat = (values: readonly (readonly number[])[]) => {
-    const data = new Float32Array(packed.rows.length)
-    for (const { index, start } of packed.spans) data.set(values[index], start)
-    return floats(data, [data.length])
-  }
-  if (batch.kind === 'cross_entropy') return { advantages: flat(advantages), temperature: scalar(1) }
-  const { clipLow, clipHigh, temperature } = batch.loss
-  return {
-    advantages: flat(advantages),
-    old: flat(old),
-    low: scalar(1 - clipLow),
-    high: scalar(1 + clipHigh),
-    temperature: scalar(temperature),
-  }
+function inOrder(sequences: readonly Sequence[], parts: readonly Scores[]): Float32Array[] {
+  const all = new Map(parts.flatMap((part) => [...part]))
+  return sequences.map((_, index) => all.get(index) ?? new Float32Array(0))
 }
 
-function unpack({ spans }: PackedBatch, flat: Float32Array, into: readonly Float32Array[]): void {
-  for (const { index, start, count } of spans) into[index].set(flat.subarray(start, start + count))
+/** The loss is linear in the advantage where the mask is 0 or 1, so the mask is folded in. */
+function maskedAdvantages(data: readonly PolicyDatum[]): (readonly number[])[] {
+  return data.map(({ advantages, mask }) =>
+    mask === undefined ? advantages : advantages.map((advantage, t) => advantage * mask[t]),
+  )
 }
 
-function counts(batch: LossBatch, logprobs: readonly Float32Array[], { advantages, old }: TokenInputs) {
+function weightsOf(data: readonly SupervisedDatum[]): (readonly number[])[] {
+  return data.map(({ weights }) => weights)
+}
+
+function counts(
+  batch: LossBatch,
+  logprobs: readonly Float32Array[],
+): { tokens: number; clippedShare: number } {
   let tokens = 0
   let clipped = 0
-  logprobs.forEach((line, i) => {
-    const mask = batch.kind === 'policy_gradient' ? batch.data[i].mask : batch.data[i].weights
-    line.forEach((logprob, t) => {
+  if (batch.kind === 'cross_entropy') {
+    for (const { weights } of batch.data) tokens += weights.filter((weight) => weight !== 0).length
+    return { tokens, clippedShare: 0 }
+  }
+  const { clipLow, clipHigh } = batch.loss
+  batch.data.forEach(({ logprobs: old, advantages, mask }, i) => {
+    logprobs[i].forEach((logprob, t) => {
       if (mask !== undefined && mask[t] === 0) return
       tokens++
-      if (batch.kind !== 'policy_gradient') return
-      const ratio = Math.exp(logprob - old[i][t])
-      const advantage = advantages[i][t]
-      if (advantage > 0 ? ratio > 1 + batch.loss.clipHigh : advantage < 0 && ratio < 1 - batch.loss.clipLow)
-        clipped++
+      const ratio = Math.exp(logprob - old[t])
+      if (advantages[t] > 0 ? ratio > 1 + clipHigh : advantages[t] < 0 && ratio < 1 - clipLow) clipped++
     })
   })
   return { tokens, clippedShare: tokens === 0 ? 0 : clipped / tokens }

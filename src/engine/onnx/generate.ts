@@ -1,41 +1,33 @@
 /**
- * Sampling with a key-value cache. Each prompt is computed once; its cache is copied to every sample of it. Rows of a
- * batch may have different lengths, and a finished row leaves the batch at once.
+ * Sampling with a key-value cache, in one lane. Each prompt is computed once; its cache is copied to every sample of
+ * it. Rows of a batch may have different lengths, and a finished row leaves the batch at once.
  */
 import { type Random, random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
-import { inLanes } from './lanes.ts'
+import { MASKED } from './pack.ts'
 import { cacheKey, cacheValue } from './programs.ts'
 import { draw } from './sample.ts'
-import {
-  floatData,
-  floats,
-  int32s,
-  int64s,
-  type Program,
-  scalar,
-  type Value,
-  type Values,
-} from './session.ts'
+import { floatData, floats, int64s, type Program, scalar, type Value, type Values } from './session.ts'
 
 export interface GenerateContext {
   config: ModelConfig
-  program: Program
+  prompt: Program
+  step: Program
   /** Weights, adapter and rotary tables by name. */
   values: readonly Values[]
-  /** Batches computed at the same time. */
-  lanes: number
-  /** Samples decoded together in one lane. */
-  decodeBatch: number
-  /** Prompt tokens, padding included, computed together in one lane. */
+  /** Prompt tokens, padding included, computed together. */
   prefillTokens: number
+  /** Called with the number of new tokens. */
+  onTokens(newTokens: number): void
+  /** Throws when the caller no longer wants the result. */
+  check(): void
 }
+
+export type Sampling = Pick<SampleOptions, 'maxTokens' | 'temperature' | 'topP' | 'stop'>
 
 /** One sample on its way. */
 interface Slot {
-  request: number
-  sample: number
   /** Tokens in the cache. */
   length: number
   /** The token to feed next. */
@@ -44,237 +36,244 @@ interface Slot {
   completion: Completion
 }
 
+/** All samples of the given requests, decoded together. */
 export async function generate(
   context: GenerateContext,
   requests: readonly SampleRequest[],
-  options: SampleOptions,
+  sampling: Sampling,
 ): Promise<Completion[][]> {
-  const results: Completion[][] = requests.map(() => [])
-  await inLanes(share(requests, context), context.lanes, async (chunk) => {
-    for (const slot of await generateChunk(context, requests, chunk, options)) {
-      results[slot.request][slot.sample] = slot.completion
-    }
-  })
-  return results
-}
-
-/**
- * Cuts the requests into chunks that decode together: like lengths side by side, about equal work for each lane, at
- * most `decodeBatch` samples each. Depends on the requests alone, so the same call computes the same batches.
- */
-function share(requests: readonly SampleRequest[], { lanes, decodeBatch }: GenerateContext): number[][] {
-  const order = requests.map((_, index) => index).filter((index) => requests[index].n > 0)
-  order.sort((a, b) => requests[b].prompt.length - requests[a].prompt.length || a - b)
-  const samples = order.reduce((sum, index) => sum + requests[index].n, 0)
-  const rounds = Math.ceil(samples / (lanes * decodeBatch))
-  const size = Math.ceil(samples / (lanes * rounds))
-  const chunks: number[][] = []
-  let room = 0
-  for (const index of order) {
-    if (room <= 0) {
-      chunks.push([])
-      room = size
-    }
-    chunks[chunks.length - 1].push(index)
-    room -= requests[index].n
-  }
-  return chunks
-}
-
-async function generateChunk(
-  context: GenerateContext,
-  requests: readonly SampleRequest[],
-  chunk: readonly number[],
-  options: SampleOptions,
-): Promise<Slot[]> {
-  const { config, program, values } = context
-  const slots = chunk.flatMap((request) =>
+  const { config } = context
+  const groups = requests.map(({ prompt, n, seed }) =>
     Array.from(
-      { length: requests[request].n },
+      { length: n },
       (_, sample): Slot => ({
-        request,
-        sample,
-        length: requests[request].prompt.length,
+        length: prompt.length,
         token: 0,
-        random: random('sample', requests[request].seed, sample),
+        random: random('sample', seed, sample),
         completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
       }),
     ),
   )
-  const temperature = scalar(options.temperature)
-  const window = Math.max(...slots.map((slot) => slot.length)) + options.maxTokens
-  const caches = allocateCaches(config, slots.length, window)
+  const temperature = scalar(sampling.temperature)
+  const samples = groups.reduce((sum, group) => sum + group.length, 0)
+  const longest = Math.max(...requests.map(({ prompt }) => prompt.length))
+  let cache = emptyCache(config, samples, longest + WINDOW_GROWTH)
 
-  /** Draws each slot's next token from its row of log-probabilities; true where the slot is finished. */
+  /** Draws a slot's next token from its row of log-probabilities; true where the slot is finished. */
   const advance = (slot: Slot, logprobs: Float32Array, row: number): boolean => {
-    const vocabulary = config.vocabSize
-    const line = logprobs.subarray(row * vocabulary, (row + 1) * vocabulary)
-    const { token, samplingLogprob } = draw(line, options.topP, slot.random.next())
+    const line = logprobs.subarray(row * config.vocabSize, (row + 1) * config.vocabSize)
+    const { token, samplingLogprob } = draw(line, sampling.topP, slot.random.next())
     const { completion } = slot
     completion.tokens.push(token)
     completion.samplingLogprobs.push(samplingLogprob)
     completion.logprobs.push(line[token])
     slot.token = token
-    if (options.stop.includes(token)) completion.finish = 'stop'
-    return completion.finish === 'stop' || completion.tokens.length === options.maxTokens
+    if (sampling.stop.includes(token)) completion.finish = 'stop'
+    return completion.finish === 'stop' || completion.tokens.length === sampling.maxTokens
   }
 
-  // Prompts first: each is computed once, its keys and values copied to the rows of all its samples.
   const live: Slot[] = []
-  let next = 0
-  for (const batch of prefillBatches(requests, chunk, context.prefillTokens)) {
-    options.signal?.throwIfAborted()
-    const {
-      logprobs,
-      caches: prompts,
-      window: promptWindow,
-    } = await prefill(context, batch, requests, temperature)
+  for (const batch of promptBatches(requests, context.prefillTokens)) {
+    context.check()
+    const { logprobs, cache: prompts } = await runPrompts(
+      context,
+      batch.map((i) => requests[i].prompt),
+      temperature,
+    )
     batch.forEach((request, row) => {
-      for (let sample = 0; sample < requests[request].n; sample++, next++) {
-        const slot = slots[next]
+      for (const slot of groups[request]) {
         if (advance(slot, logprobs, row)) continue
-        for (let c = 0; c < caches.length; c++) {
-          copyRow(config, prompts[c], row, promptWindow, caches[c], live.length, window, slot.length)
-        }
+        copyRow(config, prompts, row, cache, live.length, slot.length)
         live.push(slot)
       }
     })
-    options.onTokens?.(batch.reduce((sum, request) => sum + requests[request].n, 0))
+    context.onTokens(batch.reduce((sum, request) => sum + groups[request].length, 0))
   }
 
+  let feeds: Record<string, Value> | null = null
   while (live.length > 0) {
-    options.signal?.throwIfAborted()
+    context.check()
     const batch = live.length
-    // Rows beyond the live ones are left out by handing over the front of each buffer.
-    const bound = bindCaches(config, caches, batch, window)
-    const feeds: Record<string, Value> = {
-      ...bound.feeds,
-      tokens: int64s(
-        live.map((slot) => slot.token),
-        [batch, 1],
-      ),
-      rows: int64s(
-        live.map((_, row) => row),
-        [batch],
-      ),
-      last: int32s(
-        Int32Array.from(live, (slot) => slot.length),
-        [batch],
-      ),
-      longest: int32s(Int32Array.of(Math.max(...live.map((slot) => slot.length)) + 1), [1]),
-      temperature,
+    if (live.some((slot) => slot.length === cache.window)) {
+      cache = grownCache(config, cache, live)
+      feeds = null
     }
-    const outputs = await program.run([feeds, ...values], bound.outputs)
+    feeds ??= cacheFeeds(config, cache, batch)
+    const outputs = await context.step.run([
+      {
+        ...feeds,
+        tokens: int64s(
+          live.map((slot) => slot.token),
+          [batch, 1],
+        ),
+        positions: int64s(
+          live.map((slot) => slot.length),
+          [batch, 1],
+        ),
+        mask: stepMask(live, cache.window),
+        temperature,
+      },
+      ...context.values,
+    ])
+    appendNew(config, cache, live, outputs)
     const logprobs = floatData(outputs.logprobs)
-    options.onTokens?.(batch)
     const finished: number[] = []
     live.forEach((slot, row) => {
       slot.length++
       if (advance(slot, logprobs, row)) finished.push(row)
     })
+    context.onTokens(batch)
+    if (finished.length > 0) feeds = null
     // From the back, so that the row moved into a hole is never itself finished.
     for (const row of finished.reverse()) {
-      const lastRow = live.length - 1
-      if (row !== lastRow) {
-        for (const cache of caches)
-          copyRow(config, cache, lastRow, window, cache, row, window, live[lastRow].length)
-        live[row] = live[lastRow]
+      const last = live.length - 1
+      if (row !== last) {
+        copyRow(config, cache, last, cache, row, live[last].length)
+        live[row] = live[last]
       }
       live.pop()
     }
   }
-  return slots
+  return groups.map((group) => group.map(({ completion }) => completion))
 }
 
-/** Consecutive requests whose padded prompts fit the token budget; the longest is first, so it sets the padding. */
-function prefillBatches(
-  requests: readonly SampleRequest[],
-  chunk: readonly number[],
-  budget: number,
-): number[][] {
+/** Indices of requests, longest prompt first, in batches whose padded prompts fit the token budget. */
+function promptBatches(requests: readonly SampleRequest[], budget: number): number[][] {
+  const order = requests.map((_, index) => index).filter((index) => requests[index].n > 0)
+  order.sort((a, b) => requests[b].prompt.length - requests[a].prompt.length || a - b)
   const batches: number[][] = []
-  for (let start = 0; start < chunk.length; ) {
-    const fit = Math.max(1, Math.floor(budget / requests[chunk[start]].prompt.length))
-    batches.push(chunk.slice(start, start + fit))
+  for (let start = 0; start < order.length; ) {
+    const fit = Math.max(1, Math.floor(budget / requests[order[start]].prompt.length))
+    batches.push(order.slice(start, start + fit))
     start += fit
   }
   return batches
 }
 
-async function prefill(
-  { config, program, values }: GenerateContext,
-  batch: readonly number[],
-  requests: readonly SampleRequest[],
-  temperature: Value,
-): Promise<{ logprobs: Float32Array; caches: Float32Array[]; window: number }> {
-  const lengths = batch.map((request) => requests[request].prompt.length)
-  const window = Math.max(...lengths)
-  const tokens = new Int32Array(batch.length * window)
-  batch.forEach((request, row) => {
-    tokens.set(requests[request].prompt, row * window)
-  })
-  const caches = allocateCaches(config, batch.length, window)
-  const bound = bindCaches(config, caches, batch.length, window)
-  const outputs = await program.run(
-    [
-      {
-        ...bound.feeds,
-        tokens: int64s(tokens, [batch.length, window]),
-        rows: int64s(
-          lengths.map((length, row) => row * window + length - 1),
-          [batch.length],
-        ),
-        last: int32s(
-          Int32Array.from(lengths, (length) => length - 1),
-          [batch.length],
-        ),
-        longest: int32s(Int32Array.of(window), [1]),
-        temperature,
-      },
-      ...values,
-    ],
-    bound.outputs,
-  )
-  return { logprobs: floatData(outputs.logprobs), caches, window }
+/** Keys and values of all layers, each [rows, kvHeads, window, headDim]: layer 0's keys, its values, layer 1's ... */
+interface KeyValueCache {
+  window: number
+  arrays: Float32Array[]
 }
 
-/** One [batch, kvHeads, window, headDim] buffer for the keys and one for the values of each layer. */
-function allocateCaches(config: ModelConfig, batch: number, window: number): Float32Array[] {
-  const size = batch * config.kvHeads * window * config.headDim
-  return Array.from({ length: 2 * config.layers }, () => new Float32Array(size))
+/** Positions that a cache grows by: as long as the longest live row needs, and rarely laid out anew. */
+const WINDOW_GROWTH = 32
+
+function emptyCache(config: ModelConfig, rows: number, window: number): KeyValueCache {
+  const size = rows * config.kvHeads * window * config.headDim
+  return { window, arrays: Array.from({ length: 2 * config.layers }, () => new Float32Array(size)) }
 }
 
-/** The same buffers as inputs and as outputs: the attention writes new keys and values in place. */
-function bindCaches(config: ModelConfig, caches: readonly Float32Array[], batch: number, window: number) {
-  const dims = [batch, config.kvHeads, window, config.headDim]
-  const size = dims.reduce((product, dim) => product * dim, 1)
-  const feeds: Record<string, Value> = {}
-  const outputs: Record<string, Value> = {}
-  caches.forEach((cache, c) => {
-    const name = c % 2 === 0 ? cacheKey(c >> 1) : cacheValue(c >> 1)
-    const value = floats(cache.length === size ? cache : cache.subarray(0, size), dims)
-    feeds[name] = value
-    outputs[`new ${name}`] = value
+function grownCache(config: ModelConfig, cache: KeyValueCache, live: readonly Slot[]): KeyValueCache {
+  const grown = emptyCache(config, live.length, cache.window + WINDOW_GROWTH)
+  live.forEach((slot, row) => {
+    copyRow(config, cache, row, grown, row, slot.length)
   })
-  return { feeds, outputs }
+  return grown
 }
 
 /** Copies the first `length` positions of one row of a cache to a row of another. */
 function copyRow(
   { kvHeads, headDim }: ModelConfig,
-  from: Float32Array,
+  from: KeyValueCache,
   fromRow: number,
-  fromWindow: number,
-  into: Float32Array,
+  into: KeyValueCache,
   intoRow: number,
-  intoWindow: number,
   length: number,
 ): void {
-  for (let head = 0; head < kvHeads; head++) {
-    const start = (fromRow * kvHeads + head) * fromWindow * headDim
-    into.set(
-      from.subarray(start, start + length * headDim),
-      (intoRow * kvHeads + head) * intoWindow * headDim,
-    )
+  from.arrays.forEach((array, a) => {
+    for (let head = 0; head < kvHeads; head++) {
+      const start = (fromRow * kvHeads + head) * from.window * headDim
+      into.arrays[a].set(
+        array.subarray(start, start + length * headDim),
+        (intoRow * kvHeads + head) * into.window * headDim,
+      )
+    }
+  })
+}
+
+/** Writes the step's new keys and values behind each row's last. */
+function appendNew(
+  { kvHeads, headDim }: ModelConfig,
+  cache: KeyValueCache,
+  live: readonly Slot[],
+  outputs: Values,
+) {
+  cache.arrays.forEach((array, a) => {
+    const fresh = floatData(outputs[`new ${cacheName(a)}`])
+    live.forEach(({ length }, row) => {
+      for (let head = 0; head < kvHeads; head++) {
+        const line = row * kvHeads + head
+        array.set(
+          fresh.subarray(line * headDim, (line + 1) * headDim),
+          (line * cache.window + length) * headDim,
+        )
+      }
+    })
+  })
+}
+
+/** The first `batch` rows of the cache, read in place, and the rows to give log-probabilities for. */
+function cacheFeeds(
+  { kvHeads, headDim }: ModelConfig,
+  cache: KeyValueCache,
+  batch: number,
+): Record<string, Value> {
+  const dims = [batch, kvHeads, cache.window, headDim]
+  const size = batch * kvHeads * cache.window * headDim
+  const feeds: Record<string, Value> = {
+    rows: int64s(
+      Int32Array.from({ length: batch }, (_, row) => row),
+      [batch],
+    ),
   }
+  cache.arrays.forEach((array, a) => {
+    feeds[cacheName(a)] = floats(array.subarray(0, size), dims)
+  })
+  return feeds
+}
+
+function stepMask(live: readonly Slot[], window: number): Value {
+  const columns = window + 1
+  const mask = new Float32Array(live.length * columns)
+  live.forEach(({ length }, row) => {
+    mask.fill(MASKED, row * columns + length, row * columns + window)
+  })
+  return floats(mask, [live.length, 1, 1, columns])
+}
+
+async function runPrompts(
+  { config, prompt, values }: GenerateContext,
+  prompts: readonly (readonly number[])[],
+  temperature: Value,
+): Promise<{ logprobs: Float32Array; cache: KeyValueCache }> {
+  const batch = prompts.length
+  const time = Math.max(...prompts.map(({ length }) => length))
+  const tokens = new Int32Array(batch * time)
+  const positions = new Int32Array(batch * time)
+  const mask = new Float32Array(time * time)
+  for (let at = 0; at < time; at++) mask.fill(MASKED, at * time + at + 1, (at + 1) * time)
+  prompts.forEach((line, row) => {
+    tokens.set(line, row * time)
+    for (let at = 0; at < time; at++) positions[row * time + at] = at
+  })
+  const outputs = await prompt.run([
+    {
+      tokens: int64s(tokens, [batch, time]),
+      positions: int64s(positions, [batch, time]),
+      mask: floats(mask, [1, 1, time, time]),
+      rows: int64s(
+        prompts.map(({ length }, row) => row * time + length - 1),
+        [batch],
+      ),
+      temperature,
+    },
+    ...values,
+  ])
+  const arrays = Array.from({ length: 2 * config.layers }, (_, a) => floatData(outputs[cacheName(a)]))
+  return { logprobs: floatData(outputs.logprobs), cache: { window: time, arrays } }
+}
+
+function cacheName(array: number): string {
+  return array % 2 === 0 ? cacheKey(array >> 1) : cacheValue(array >> 1)
 }

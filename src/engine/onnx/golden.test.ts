@@ -11,7 +11,7 @@ import { input } from '../graph/tensor.ts'
 import { openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
 import * as model from './model.ts'
-import { pack } from './pack.ts'
+import { layOut, planBatches } from './pack.ts'
 import { loraPolicy } from './policy.ts'
 import { loraA, loraB } from './programs.ts'
 import { compile, floatData, floats, int64s } from './session.ts'
@@ -94,7 +94,9 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
       sin: floats(sin, [config.contextLength, half]),
     }
     for (const [i, { prompt, completion }] of golden.sequences.entries()) {
-      const [packed] = pack([{ prompt, completion: [...completion, 0] }], { tokenBudget: 1, rowLimit: 1 })
+      const whole = { prompt, completion: [...completion, 0] }
+      const [rows] = planBatches([whole], { tokenBudget: 1, rowLimit: 1, lanes: 1 })
+      const packed = layOut(rows, [whole.completion])
       const every = Array.from({ length: packed.time }, (_, position) => position)
       const output = await program.run([
         {
@@ -130,8 +132,11 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
         { name: loraB(key), ...b },
       ]),
     )
-    const over = base.folds ? await base.fold(state.values, lora) : state.values
-    const scores = await base.score(over, golden.sequences, golden.temperature, base.folds ? undefined : lora)
+    const overlay = await base.overlay(state.tensors)
+    const model = base.folds
+      ? { overlay: await base.overlay(state.tensors, lora) }
+      : { overlay, adapter: lora }
+    const scores = await base.score(model, golden.sequences, golden.temperature)
     golden.sequences.forEach((sequence, i) => {
       expect(relativeError(scores[i], Float32Array.from(sequence.adapterLogprobs))).toBeLessThan(1e-4)
     })
@@ -139,13 +144,11 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
     const { clipLow, clipHigh, temperature, ...expected } = golden.policy
     const data = golden.sequences.map(({ oldLogprobs, ...datum }) => ({ ...datum, logprobs: oldLogprobs }))
     const loss = { kind: 'policy_gradient', clipLow, clipHigh, temperature } as const
-    const report = await base.accumulate(
-      state.values,
-      state.names,
-      state.gradients,
-      { kind: 'policy_gradient', data, loss },
-      lora,
-    )
+    const report = await base.accumulate({ overlay, adapter: lora }, state.names, state.gradients, {
+      kind: 'policy_gradient',
+      data,
+      loss,
+    })
     expect(report.loss).toBeCloseTo(expected.loss, 4)
     expect(report.tokens).toBe(expected.tokens)
     expect(report.clippedShare).toBeCloseTo(expected.clippedShare, 6)
@@ -194,7 +197,7 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
     const weights = await checkpoint.loadWeights()
     const base = openBase(config, weights, { ...defaultLimits(config), tokenBudget: 24 })
     const state = trainable([...weights].map(([key, { shape, data }]) => ({ name: key, shape, data })))
-    const report = await base.accumulate({}, state.names, state.gradients, {
+    const report = await base.accumulate({ overlay: null }, state.names, state.gradients, {
       kind: 'cross_entropy',
       data: golden.sequences,
     })

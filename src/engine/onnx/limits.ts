@@ -11,13 +11,16 @@ import type { Limits } from './base.ts'
 const foldBelow = 50e6
 
 export function defaultLimits(config: ModelConfig, threads: number = availableParallelism()): Limits {
+  const small = parameterCount(config) < foldBelow
   return {
-    lanes: threads,
+    // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
+    lanes: small ? threads : 1,
+    threadsPerLane: small ? 1 : threads,
     tokenBudget: 2048,
     rowLimit: Math.min(2048, config.contextLength * 4),
     decodeBatch: 128,
     prefillTokens: 2048,
-    folds: parameterCount(config) < foldBelow,
+    folds: small,
   }
 }
 

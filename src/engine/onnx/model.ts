@@ -136,8 +136,17 @@ export interface RotaryTables {
   sin: Tensor
 }
 
+/** [batch, time, kvHeads * headDim] as [batch, kvHeads, time, headDim], the layout of the cache. */
+function byHead({ kvHeads, headDim }: ModelConfig, x: Tensor): Tensor {
+  const [batch, time] = x.shape
+  return ops.transpose(ops.reshape(x, [batch, time, kvHeads, headDim]), [0, 2, 1, 3])
+}
+
+/** Called with each layer's rotated keys and its values, [batch, kvHeads, time, headDim]. */
+export type KeepCache = (layer: number, key: Tensor, value: Tensor) => void
+
 /**
- * Attention over whole sequences, differentiable. `mask` [batch, 1, time, time] is added to the scores (0 or very
+ * Attention over whole sequences, differentiable. `mask` [batch or 1, 1, time, time] is added to the scores (0 or very
  * negative), so that several completions can share one prompt in a row; positions are int64 [batch, time].
  */
 export function fullAttention(
@@ -145,10 +154,11 @@ export function fullAttention(
   tables: RotaryTables,
   positions: Tensor,
   mask: Tensor,
+  keep?: KeepCache,
 ): Attention {
   const { heads, kvHeads, headDim } = config
   const group = heads / kvHeads
-  return (q, k, v) => {
+  return (q, k, v, layer) => {
     const [batch, time] = q.shape
     const rows = group === 1 ? time : `${group}*${time}`
     const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
@@ -158,14 +168,59 @@ export function fullAttention(
       [0, 2, 3, 1, 4],
     )
     const query = ops.reshape(byGroup, [batch, kvHeads, rows, headDim])
-    const byHead = (x: Tensor) => ops.transpose(ops.reshape(x, [batch, time, kvHeads, headDim]), [0, 2, 1, 3])
-    const scores = ops.matmul(query, byHead(rotate(k)), { transposeB: true, scale: 1 / Math.sqrt(headDim) })
+    const key = byHead(config, rotate(k))
+    const value = byHead(config, v)
+    keep?.(layer, key, value)
+    const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
     const perHead = ops.add(ops.reshape(scores, [batch, heads, time, time]), mask)
     const probabilities = ops.reshape(ops.softmax(perHead), [batch, kvHeads, rows, time])
-    const mixed = ops.reshape(ops.matmul(probabilities, byHead(v)), [batch, kvHeads, group, time, headDim])
+    const mixed = ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])
     return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
   }
 }
+
+/** A layer's cached keys (rotated) and values, [batch, kvHeads, window, headDim]. */
+export type Cache = (layer: number) => { key: Tensor; value: Tensor }
+
+/**
+ * Attention of one new token a row (time is 1) to a cache and to itself. `mask` [batch, 1, 1, window + 1] is added to
+ * the scores: it hides what a row has not filled, so rows may have different lengths. The cache is only read: the new
+ * keys and values are kept aside, for the caller to write.
+ */
+export function stepAttention(
+  config: ModelConfig,
+  tables: RotaryTables,
+  positions: Tensor,
+  mask: Tensor,
+  cache: Cache,
+  keep: KeepCache,
+): Attention {
+  const { heads, kvHeads, headDim } = config
+  const group = heads / kvHeads
+  return (q, k, v, layer) => {
+    const [batch] = q.shape
+    const past = cache(layer)
+    const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
+    const query = ops.reshape(rotate(q), [batch, kvHeads, group, headDim])
+    const newKey = ops.reshape(rotate(k), [batch, kvHeads, 1, headDim])
+    const newValue = ops.reshape(v, [batch, kvHeads, 1, headDim])
+    keep(layer, newKey, newValue)
+    const scaled = { transposeB: true, scale: 1 / Math.sqrt(headDim) }
+    const scores = ops.concatLast(
+      [ops.matmul(query, past.key, scaled), ops.matmul(query, newKey, scaled)],
+      'window+1',
+    )
+    const probabilities = ops.softmax(ops.add(scores, mask))
+    const mixed = ops.add(
+      ops.matmul(ops.sliceLast(probabilities, 0, -1, 'window'), past.value),
+      ops.mul(ops.sliceLast(probabilities, -1, END, 1), newValue),
+    )
+    return ops.reshape(mixed, [batch, 1, heads * headDim])
+  }
+}
+
+/** ONNX's way to say "to the end" of an axis in a slice. */
+const END = Number.MAX_SAFE_INTEGER
 
 /** Cosines and sines of every position, [context, headDim / 2] each, with Llama 3.1's frequency scaling. */
 export function rotaryTables(config: ModelConfig, context: number): { cos: Float32Array; sin: Float32Array } {

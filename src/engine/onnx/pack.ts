@@ -6,6 +6,59 @@
  */
 import type { Sequence } from '../contract.ts'
 
+/** Sequences in one row of a batch: what they share, and which they are. */
+export interface Row {
+  prompt: readonly number[]
+  /** Indices of the sequences whose completions stand in this row. */
+  members: number[]
+  /** Tokens fed: the prompt, and each completion but for its last token, which predicts nothing. */
+  length: number
+}
+
+export interface PackOptions {
+  /** At most about this many tokens in a batch, unless a single row is longer. */
+  tokenBudget: number
+  /** Completions are not added to a row beyond this length: attention's cost grows with its square. */
+  rowLimit: number
+  /** The number of batches is a multiple of this, so that as many lanes end together. */
+  lanes: number
+}
+
+/** Groups sequences into rows and rows into batches of about equal size, the longest rows first. */
+export function planBatches(sequences: readonly Sequence[], options: PackOptions): Row[][] {
+  const rows = groupByPrompt(sequences, options.rowLimit)
+  rows.sort((a, b) => b.length - a.length || a.members[0] - b.members[0])
+  const total = rows.reduce((sum, row) => sum + row.length, 0)
+  const count = options.lanes * Math.ceil(total / (options.tokenBudget * options.lanes))
+  const batches: Row[][] = Array.from({ length: count }, () => [])
+  let before = 0
+  for (const row of rows) {
+    batches[Math.floor((before * count) / total)].push(row)
+    before += row.length
+  }
+  return batches.filter((batch) => batch.length > 0)
+}
+
+function groupByPrompt(sequences: readonly Sequence[], rowLimit: number): Row[] {
+  const rows: Row[] = []
+  const open = new Map<string, Row>()
+  sequences.forEach(({ prompt, completion }, index) => {
+    if (completion.length === 0) return
+    const key = prompt.join(' ')
+    const extra = completion.length - 1
+    const row = open.get(key)
+    if (row !== undefined && row.length + extra <= rowLimit) {
+      row.members.push(index)
+      row.length += extra
+      return
+    }
+    const fresh = { prompt, members: [index], length: prompt.length + extra }
+    open.set(key, fresh)
+    rows.push(fresh)
+  })
+  return rows
+}
+
 export interface PackedBatch {
   batch: number
   time: number
@@ -23,61 +76,15 @@ export interface PackedBatch {
   spans: { index: number; start: number; count: number }[]
 }
 
-export interface PackOptions {
-  /** At most this many tokens, padding included, in a batch, unless a single row is longer. */
-  tokenBudget: number
-  /** Completions are not added to a row beyond this length: attention's cost grows with its square. */
-  rowLimit: number
-}
+/** Added to a score to hide it. */
+export const MASKED = -1e9
 
-const MASKED = -1e9
-
-interface Row {
-  prompt: readonly number[]
-  /** Indices of the sequences whose completions stand in this row. */
-  members: number[]
-  length: number
-}
-
-export function pack(sequences: readonly Sequence[], options: PackOptions): PackedBatch[] {
-  const rows = groupByPrompt(sequences, options.rowLimit)
-  // Longest first: batches have like lengths, and the largest is met first.
-  rows.sort((a, b) => b.length - a.length || a.members[0] - b.members[0])
-  const batches: PackedBatch[] = []
-  for (let start = 0; start < rows.length; ) {
-    const fit = Math.max(1, Math.floor(options.tokenBudget / rows[start].length))
-    batches.push(layOut(rows.slice(start, start + fit), sequences))
-    start += fit
-  }
-  return batches
-}
-
-function groupByPrompt(sequences: readonly Sequence[], rowLimit: number): Row[] {
-  const rows: Row[] = []
-  const open = new Map<string, Row>()
-  sequences.forEach(({ prompt, completion }, index) => {
-    if (completion.length === 0) return
-    const key = prompt.join(' ')
-    // A completion's last token predicts nothing, so it is not fed.
-    const extra = completion.length - 1
-    const row = open.get(key)
-    if (row !== undefined && row.length + extra <= rowLimit) {
-      row.members.push(index)
-      row.length += extra
-      return
-    }
-    const fresh = { prompt, members: [index], length: prompt.length + extra }
-    open.set(key, fresh)
-    rows.push(fresh)
-  })
-  return rows
-}
-
-function layOut(rows: readonly Row[], sequences: readonly Sequence[]): PackedBatch {
+/** Lays one batch out. `completions` are all sequences' completions, by index. */
+export function layOut(rows: readonly Row[], completions: readonly (readonly number[])[]): PackedBatch {
   const batch = rows.length
   const time = Math.max(...rows.map((row) => row.length))
   const count = rows.reduce(
-    (sum, row) => sum + row.members.reduce((n, index) => n + sequences[index].completion.length, 0),
+    (sum, row) => sum + row.members.reduce((n, index) => n + completions[index].length, 0),
     0,
   )
   const packed: PackedBatch = {
@@ -108,7 +115,7 @@ function layOut(rows: readonly Row[], sequences: readonly Sequence[]): PackedBat
     })
     let at = promptLength
     for (const index of row.members) {
-      const { completion } = sequences[index]
+      const completion = completions[index]
       const from = at
       packed.spans.push({ index, start: target, count: completion.length })
       completion.forEach((token, i) => {

@@ -5,19 +5,20 @@ import { UserError } from '../../errors.ts'
 import { random } from '../../random.ts'
 import { loadAdapter, saveAdapter } from '../checkpoint/adapter.ts'
 import type { LoraOptions, Policy } from '../contract.ts'
-import type { Base } from './base.ts'
+import type { Base, LossBatch } from './base.ts'
+import type { Model } from './lane.ts'
 import { projections } from './model.ts'
 import { type AdapterShape, loraA, loraB } from './programs.ts'
-import type { Values } from './session.ts'
-import { trainable } from './trainable.ts'
+import { overlaySlot, trainable } from './trainable.ts'
 
 export function frozenPolicy(base: Base): Policy {
   const refuse = async (): Promise<never> => {
     throw new UserError('this policy is the frozen base: create it with `lora` to train it')
   }
+  const model = { overlay: null }
   return {
-    sample: (requests, options) => base.sample({}, requests, options),
-    logprobs: (sequences, { temperature }) => base.score({}, sequences, temperature),
+    sample: (requests, options) => base.sample(model, requests, options),
+    logprobs: (sequences, { temperature }) => base.score(model, sequences, temperature),
     forwardBackward: refuse,
     forwardBackwardSupervised: refuse,
     optimStep: refuse,
@@ -29,7 +30,7 @@ export function frozenPolicy(base: Base): Policy {
 
 export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Policy {
   const { rank, alpha } = lora
-  const shape: AdapterShape = { rank, scale: alpha / rank }
+  const adapter: AdapterShape = { rank, scale: alpha / rank }
   const pairs = projections(base.config).map((projection) => ({
     name: projection.name,
     a: { shape: [rank, projection.in], data: initialA(rank, projection.in, lora.seed, projection.name) },
@@ -41,35 +42,26 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
       { name: loraB(name), ...b },
     ]),
   )
-  // Folded weights are made when first needed after an update, and dropped by the next.
-  let folded: Promise<Values> | null = null
-  const adapted = async (): Promise<[Values, AdapterShape | undefined]> => {
-    if (!base.folds) return [state.values, shape]
-    folded ??= base.fold(state.values, shape)
-    return [await folded, undefined]
+  const apart = overlaySlot(base, () => state.tensors)
+  const folded = base.folds ? overlaySlot(base, () => state.tensors, adapter) : null
+  /** The policy as it is now, for sampling and scoring. */
+  const current = async (): Promise<Model> =>
+    folded ? { overlay: await folded.get() } : { overlay: await apart.get(), adapter }
+  const changed = async () => {
+    await apart.drop()
+    await folded?.drop()
   }
+  const learn = async (batch: LossBatch) =>
+    base.accumulate({ overlay: await apart.get(), adapter }, state.names, state.gradients, batch)
+
   return {
-    async sample(requests, options) {
-      const [over, adapter] = await adapted()
-      return base.sample(over, requests, options, adapter)
-    },
-    async logprobs(sequences, { temperature }) {
-      const [over, adapter] = await adapted()
-      return base.score(over, sequences, temperature, adapter)
-    },
-    forwardBackward: (data, loss) =>
-      base.accumulate(
-        state.values,
-        state.names,
-        state.gradients,
-        { kind: 'policy_gradient', data, loss },
-        shape,
-      ),
-    forwardBackwardSupervised: (data) =>
-      base.accumulate(state.values, state.names, state.gradients, { kind: 'cross_entropy', data }, shape),
+    sample: async (requests, options) => base.sample(await current(), requests, options),
+    logprobs: async (sequences, { temperature }) => base.score(await current(), sequences, temperature),
+    forwardBackward: (data, loss) => learn({ kind: 'policy_gradient', data, loss }),
+    forwardBackwardSupervised: (data) => learn({ kind: 'cross_entropy', data }),
     async optimStep(adam) {
       const report = state.step(adam)
-      folded = null
+      await changed()
       return report
     },
     async save(folder) {
@@ -78,23 +70,23 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
       await state.saveOptimizer(folder)
     },
     async load(folder) {
-      const adapter = await loadAdapter(folder, base.config)
-      if (adapter.rank !== rank || adapter.alpha !== alpha) {
+      const saved = await loadAdapter(folder, base.config)
+      if (saved.rank !== rank || saved.alpha !== alpha) {
         throw new UserError(
-          `${folder} holds an adapter of rank ${adapter.rank} and alpha ${adapter.alpha}, not ${rank} and ${alpha}: open it with its own`,
+          `${folder} holds an adapter of rank ${saved.rank} and alpha ${saved.alpha}, not ${rank} and ${alpha}: open it with its own`,
         )
       }
       if (existsSync(join(folder, 'optimizer.json'))) await state.loadOptimizer(folder)
       for (const { name, a, b } of pairs) {
-        const read = adapter.projections.get(name)
+        const read = saved.projections.get(name)
         if (read === undefined) throw new Error(`loadAdapter gave no ${name}`)
         a.data.set(read.a.data)
         b.data.set(read.b.data)
       }
-      folded = null
+      await changed()
     },
     dispose() {
-      folded = null
+      void changed()
     },
   }
 }

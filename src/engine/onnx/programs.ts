@@ -73,10 +73,8 @@ export function sequenceProgram(
   const weight = model.parameters(config)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.how, options.adapter?.scale ?? 0)
-  const tables = rotaryInputs(config)
-  const positions = input('positions', ['batch', 'time'], 'int64')
   const mask = input('mask', ['batch', 1, 'time', 'time'])
-  const attention = model.fullAttention(config, tables, positions, mask)
+  const attention = model.fullAttention(config, rotaryInputs(config), positionsInput(), mask)
   const logits = model.forward(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int64'),
     rows: input('rows', ['rows'], 'int64'),
@@ -113,55 +111,77 @@ function clippedGain(logprobs: Tensor, advantages: Tensor): Tensor {
   return ops.minimum(ops.mul(ratio, advantages), ops.mul(clipped, advantages))
 }
 
-/** Names of a layer's key-value cache as graph inputs; the outputs carry the same name with `new `. */
+/** Names of a layer's keys and values: outputs of a prompt, inputs of a step, whose outputs say `new ` before. */
 export const cacheKey = (layer: number) => `key.${layer}`
 export const cacheValue = (layer: number) => `value.${layer}`
 
+export interface GenerationOptions {
+  adapter?: AdapterShape
+  how: Adaptation
+}
+
 /**
- * Feeds new tokens (a whole prompt, or one sampled token a row) to a key-value cache and gives the log-probabilities
- * of what comes next.
+ * Computes whole prompts and starts their key-value caches.
  *
- * Inputs: `tokens` int64 [batch, time] (padded on the right); `rows` int64 [wanted] (each row's last token, counted
- * through the flattened batch); `last` int32 [batch] (each row's length in the cache after this, minus one);
- * `longest` int32 [1]; `temperature` []; the caches [batch, kvHeads, window, headDim].
- * Outputs: `logprobs` [wanted, vocabulary] under softmax(logits / temperature), and the caches.
+ * Inputs: `tokens`, `positions` int64 [batch, time] (padded on the right); `mask` [1, 1, time, time]; `rows` int64
+ * [batch] (each prompt's last token, counted through the flattened batch); `temperature` [].
+ * Outputs: `logprobs` [batch, vocabulary] of the next token under softmax(logits / temperature), and the caches
+ * [batch, kvHeads, time, headDim].
  */
-export function generationProgram(
-  config: ModelConfig,
-  options: { adapter?: AdapterShape; how: Adaptation },
-): Uint8Array {
+export function promptProgram(config: ModelConfig, options: GenerationOptions): Uint8Array {
+  const caches: Record<string, Tensor> = {}
+  const mask = input('mask', [1, 1, 'time', 'time'])
+  const attention = model.fullAttention(
+    config,
+    rotaryInputs(config),
+    positionsInput(),
+    mask,
+    (layer, key, value) => {
+      caches[cacheKey(layer)] = key
+      caches[cacheValue(layer)] = value
+    },
+  )
+  return emit('prompt', { logprobs: nextLogprobs(config, options, attention), ...caches })
+}
+
+/**
+ * Feeds one sampled token a row.
+ *
+ * Inputs: `tokens`, `positions` int64 [batch, 1]; `mask` [batch, 1, 1, window + 1] (its last column is the new token);
+ * `rows` int64 [batch] (0, 1, 2, ...); `temperature` []; the caches [batch, kvHeads, window, headDim].
+ * Outputs: `logprobs` [batch, vocabulary] of the next token, and the new token's keys and values
+ * [batch, kvHeads, 1, headDim]. The caches themselves are never copied.
+ */
+export function stepProgram(config: ModelConfig, options: GenerationOptions): Uint8Array {
+  const fresh: Record<string, Tensor> = {}
+  const shape = ['batch', config.kvHeads, 'window', config.headDim]
+  const attention = model.stepAttention(
+    config,
+    rotaryInputs(config),
+    positionsInput(),
+    input('mask', ['batch', 1, 1, 'window+1']),
+    (layer) => ({ key: input(cacheKey(layer), shape), value: input(cacheValue(layer), shape) }),
+    (layer, key, value) => {
+      fresh[`new ${cacheKey(layer)}`] = key
+      fresh[`new ${cacheValue(layer)}`] = value
+    },
+  )
+  return emit('step', { logprobs: nextLogprobs(config, options, attention), ...fresh })
+}
+
+function nextLogprobs(config: ModelConfig, options: GenerationOptions, attention: model.Attention): Tensor {
   const weight = model.parameters(config)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.how, options.adapter?.scale ?? 0)
-  const { cos, sin } = rotaryInputs(config)
-  const lastPosition = input('last', ['batch'], 'int32')
-  const longest = input('longest', [1], 'int32')
-  const caches: Record<string, Tensor> = {}
-  const attention: model.Attention = (query, key, value, layer) => {
-    const shape = ['batch', config.kvHeads, 'window', config.headDim]
-    const [output, newKey, newValue] = ops.cachedAttention({
-      query,
-      key,
-      value,
-      pastKey: input(cacheKey(layer), shape),
-      pastValue: input(cacheValue(layer), shape),
-      lastPosition,
-      longest,
-      cos,
-      sin,
-      heads: config.heads,
-      kvHeads: config.kvHeads,
-    })
-    caches[`new ${cacheKey(layer)}`] = newKey
-    caches[`new ${cacheValue(layer)}`] = newValue
-    return output
-  }
   const logits = model.forward(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int64'),
-    rows: input('rows', ['wanted'], 'int64'),
+    rows: input('rows', ['batch'], 'int64'),
   })
-  const logprobs = ops.logSoftmax(ops.div(logits, input('temperature', [])))
-  return emit('generate', { logprobs, ...caches })
+  return ops.logSoftmax(ops.div(logits, input('temperature', [])))
+}
+
+function positionsInput(): Tensor {
+  return input('positions', ['batch', 'time'], 'int64')
 }
 
 /** Gives every projection's weight with the adapter folded in, under the weight's own name with `folded `. */

@@ -1,23 +1,19 @@
-/** Runs emitted graphs with ONNX Runtime in this process. */
+/** Runs emitted graphs with ONNX Runtime in this thread: inputs are read where they lie, outputs are copied out. */
 import * as ort from 'onnxruntime-node'
 
 export type Value = ort.Tensor
 export type Values = Readonly<Record<string, Value>>
 
 export interface Program {
-  /** Runs once. Each graph input is taken from the first source that has it; `into` binds outputs to buffers. */
-  run(sources: readonly Values[], into?: Values): Promise<Values>
+  /** Runs once, blocking this thread. Each graph input is taken from the first source that has it. */
+  run(sources: readonly Values[]): Promise<Values>
   release(): Promise<void>
 }
 
-/**
- * Compiles a graph. It computes on the one thread that calls it: cores are filled by running several batches at the
- * same time (see `lanes.ts`), which for small models beats splitting each operator, and leaves no thread spinning.
- */
-export async function compile(bytes: Uint8Array): Promise<Program> {
+export async function compile(bytes: Uint8Array, threads = 1): Promise<Program> {
   const session = await ort.InferenceSession.create(bytes, {
     executionProviders: ['cpu'],
-    intraOpNumThreads: 1,
+    intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
     graphOptimizationLevel: 'all',
@@ -25,18 +21,14 @@ export async function compile(bytes: Uint8Array): Promise<Program> {
   })
   const names = session.inputNames
   return {
-    async run(sources, into) {
+    async run(sources) {
       const feeds: Record<string, Value> = {}
       for (const name of names) {
         const source = sources.find((values) => name in values)
         if (source === undefined) throw new Error(`the graph's input ${name} was not given`)
         feeds[name] = source[name]
       }
-      if (into === undefined) return session.run(feeds)
-      const fetches: Record<string, Value | null> = Object.fromEntries(
-        session.outputNames.map((name) => [name, into[name] ?? null]),
-      )
-      return session.run(feeds, fetches)
+      return session.run(feeds)
     },
     release: () => session.release(),
   }
@@ -44,10 +36,6 @@ export async function compile(bytes: Uint8Array): Promise<Program> {
 
 export function floats(data: Float32Array, dims: readonly number[]): Value {
   return new ort.Tensor('float32', data, dims)
-}
-
-export function int32s(data: Int32Array, dims: readonly number[]): Value {
-  return new ort.Tensor('int32', data, dims)
 }
 
 /** int64 as ONNX wants indices; every value here fits a number. */

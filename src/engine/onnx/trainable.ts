@@ -7,14 +7,16 @@ import { readJsonFile, writeJsonAtomic } from '../../files.ts'
 import { openSafetensors, writeSafetensors } from '../checkpoint/safetensors.ts'
 import type { AdamOptions, OptimReport } from '../contract.ts'
 import { adamState, adamStep, globalNorm } from './adam.ts'
-import { floats, type Values } from './session.ts'
+import type { Base } from './base.ts'
+import type { NamedArray } from './lane.ts'
+import type { AdapterShape } from './programs.ts'
 
 export interface Trainable {
   names: readonly string[]
   arrays: readonly Float32Array[]
   gradients: readonly Float32Array[]
-  /** The parameters as graph inputs: views of `arrays`, so a step changes them too. */
-  values: Values
+  /** The parameters by name: views of `arrays`, so a step changes them too. */
+  tensors: readonly NamedArray[]
   step(options: AdamOptions): OptimReport
   saveOptimizer(folder: string): Promise<void>
   loadOptimizer(folder: string): Promise<void>
@@ -22,9 +24,7 @@ export interface Trainable {
 
 const stateSchema = z.object({ step: z.number().int().nonnegative() })
 
-export function trainable(
-  parameters: readonly { name: string; shape: readonly number[]; data: Float32Array }[],
-): Trainable {
+export function trainable(parameters: readonly NamedArray[]): Trainable {
   const names = parameters.map(({ name }) => name)
   const arrays = parameters.map(({ data }) => data)
   const gradients = arrays.map(({ length }) => new Float32Array(length))
@@ -33,7 +33,7 @@ export function trainable(
     names,
     arrays,
     gradients,
-    values: Object.fromEntries(parameters.map(({ name, shape, data }) => [name, floats(data, shape)])),
+    tensors: parameters,
     step(options) {
       const gradNorm = globalNorm(gradients)
       if (!Number.isFinite(gradNorm)) {
@@ -77,6 +77,33 @@ export function trainable(
         await reader.close()
       }
       adam.step = step
+    },
+  }
+}
+
+export interface OverlaySlot {
+  /** The overlay that holds the tensors as they are now; sent to the lanes when first asked for. */
+  get(): Promise<number>
+  /** The tensors have changed, or are no longer needed. */
+  drop(): Promise<void>
+}
+
+/** Keeps the lanes' copy of tensors that change between uses. */
+export function overlaySlot(
+  base: Base,
+  tensors: () => readonly NamedArray[],
+  fold?: AdapterShape,
+): OverlaySlot {
+  let sent: Promise<number> | null = null
+  return {
+    get() {
+      sent ??= base.overlay(tensors(), fold)
+      return sent
+    },
+    async drop() {
+      const old = sent
+      sent = null
+      if (old !== null) await base.forget(await old)
     },
   }
 }

@@ -14,7 +14,7 @@ import type {
 } from '../contract.ts'
 import { openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
-import { trainable } from './trainable.ts'
+import { overlaySlot, trainable } from './trainable.ts'
 
 export interface Trainer {
   forwardBackwardSupervised(batch: readonly SupervisedDatum[]): Promise<LossReport>
@@ -51,11 +51,17 @@ export function createTrainer(
 ): Trainer {
   const base = openBase(config, weights, defaultLimits(config, options.threads))
   const state = trainable([...weights].map(([name, { shape, data }]) => ({ name, shape, data })))
+  const current = overlaySlot(base, () => state.tensors)
+  const model = async () => ({ overlay: await current.get() })
   return {
-    forwardBackwardSupervised: (data) =>
-      base.accumulate({}, state.names, state.gradients, { kind: 'cross_entropy', data }),
-    optimStep: async (adam) => state.step(adam),
-    sample: (requests, sampling) => base.sample({}, requests, sampling),
+    forwardBackwardSupervised: async (data) =>
+      base.accumulate(await model(), state.names, state.gradients, { kind: 'cross_entropy', data }),
+    async optimStep(adam) {
+      const report = state.step(adam)
+      await current.drop()
+      return report
+    },
+    sample: async (requests, sampling) => base.sample(await model(), requests, sampling),
     saveCheckpoint: (folder, dtype) => saveCheckpoint(folder, config, weights, dtype),
     saveOptimizer: (folder) => state.saveOptimizer(folder),
     loadOptimizer: (folder) => state.loadOptimizer(folder),

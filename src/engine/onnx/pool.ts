@@ -1,0 +1,111 @@
+/**
+ * Lanes as worker threads. ONNX Runtime's Node binding blocks the thread that calls it, so computing on several cores,
+ * and staying responsive meanwhile, takes threads. Small models get a lane a core, each on one thread: that beats
+ * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
+ */
+import { Worker } from 'node:worker_threads'
+import type { Completion } from '../contract.ts'
+import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, Scores, TrainJob, TrainResult } from './lane.ts'
+
+export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob
+type ResultOf<J extends Job> = J extends GenerateJob
+  ? Completion[][]
+  : J extends ScoreJob
+    ? Scores
+    : J extends TrainJob
+      ? TrainResult
+      : undefined
+
+export interface Call {
+  call: number
+  job: Job
+  /** Becomes 1 when the result is no longer wanted. */
+  stop: Int32Array
+}
+
+export type Answer =
+  | { call: number; result: unknown }
+  | { call: number; error: string }
+  | { call: number; tokens: number }
+
+export interface CallOptions {
+  onTokens?: (newTokens: number) => void
+  signal?: AbortSignal
+}
+
+export interface Pool {
+  readonly lanes: number
+  run<J extends Job>(lane: number, job: J, options?: CallOptions): Promise<ResultOf<J>>
+  close(): Promise<void>
+}
+
+export function openPool(lanes: number, options: LaneOptions): Pool {
+  interface Pending {
+    resolve(result: unknown): void
+    reject(error: Error): void
+    onTokens?: (newTokens: number) => void
+  }
+  const pending = new Map<number, Pending>()
+  let calls = 0
+  let closing = false
+  const failAll = (error: Error) => {
+    for (const { reject } of pending.values()) reject(error)
+    pending.clear()
+  }
+  const workers = Array.from({ length: lanes }, () => {
+    const worker = startWorker(options)
+    worker.on('message', (message: Answer) => {
+      const waiting = pending.get(message.call)
+      if (waiting === undefined) return
+      if ('tokens' in message) return waiting.onTokens?.(message.tokens)
+      pending.delete(message.call)
+      if ('error' in message) waiting.reject(new Error(message.error))
+      else waiting.resolve(message.result)
+    })
+    worker.on('error', failAll)
+    worker.on('exit', (code) => {
+      if (!closing) failAll(new Error(`a computing thread ended with code ${code}`))
+    })
+    // An idle pool does not keep the process alive.
+    worker.unref()
+    return worker
+  })
+  return {
+    lanes,
+    run<J extends Job>(lane: number, job: J, { onTokens, signal }: CallOptions = {}) {
+      signal?.throwIfAborted()
+      const call = calls++
+      const stop = new Int32Array(new SharedArrayBuffer(4))
+      const abort = () => Atomics.store(stop, 0, 1)
+      signal?.addEventListener('abort', abort)
+      const worker = workers[lane]
+      worker.ref()
+      return new Promise<unknown>((resolve, reject) => {
+        pending.set(call, { resolve, reject, onTokens })
+        worker.postMessage({ call, job, stop } satisfies Call)
+      })
+        .catch((error: unknown) => {
+          throw signal?.aborted ? signal.reason : error
+        })
+        .finally(() => {
+          signal?.removeEventListener('abort', abort)
+          worker.unref()
+        }) as Promise<ResultOf<J>>
+    },
+    async close() {
+      closing = true
+      failAll(new Error('the engine was closed'))
+      await Promise.all(workers.map((worker) => worker.terminate()))
+    },
+  }
+}
+
+function startWorker(options: LaneOptions): Worker {
+  const compiled = import.meta.url.endsWith('.js')
+  if (compiled) return new Worker(new URL('./worker.js', import.meta.url), { workerData: options })
+  // From TypeScript sources, the thread must first learn to load them.
+  const loader = import.meta.resolve('tsx/esm/api')
+  const entry = new URL('./worker.ts', import.meta.url).href
+  const start = `import(${JSON.stringify(loader)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}) })`
+  return new Worker(start, { eval: true, workerData: options })
+}
