@@ -6,15 +6,15 @@
 
 /** ln Gamma(x) for x > 0 (Stirling's series after shifting x above 12; Abramowitz and Stegun 6.1.41). */
 function logGamma(x: number): number {
-  let shift = 0
+  let product = 1
   let z = x
   while (z < 12) {
-    shift += Math.log(z)
+    product *= z
     z += 1
   }
   const r = 1 / (z * z)
   const series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188))))) / z
-  return (z - 0.5) * Math.log(z) - z + 0.5 * Math.log(2 * Math.PI) + series - shift
+  return (z - 0.5) * Math.log(z) - z + 0.5 * Math.log(2 * Math.PI) + series - Math.log(product)
 }
 
 const TINY = 1e-300
@@ -151,11 +151,11 @@ export function invertDecreasing(f: (x: number) => number, target: number): numb
     high *= 2
     atHigh = excess(high)
   }
-  for (let step = 1; step < 300 && high - low > 1e-15 * high; step++) {
+  for (let step = 1; step < 300 && high - low > 1e-13 * high; step++) {
     const secant = (low * atHigh - high * atLow) / (atHigh - atLow)
     const x = step % 3 === 0 || !(secant > low && secant < high) ? (low + high) / 2 : secant
     const at = excess(x)
-    if (Math.abs(at) < 1e-14) return x
+    if (Math.abs(at) < 1e-13) return x
     if (at > 0) {
       low = x
       atLow = at

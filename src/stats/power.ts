@@ -92,7 +92,7 @@ export function expectedComponents(
 }
 
 /** Equally likely outcomes that stand for a chi-square's distribution. */
-const OUTCOMES = 16
+const OUTCOMES = 12
 const spreadFactors = (df: number): number[] =>
   Array.from({ length: OUTCOMES }, (_, i) => chiSquareQuantile((i + 0.5) / OUTCOMES, df) / df)
 
@@ -190,7 +190,7 @@ export interface Plan extends Sizes {
 }
 
 /** Sizes that a search tries: two seeds and more, problems and rollouts as people have them. */
-const SEEDS = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20]
+const SEEDS = [2, 3, 4, 5, 6, 8, 12, 16]
 const PROBLEMS = [30, 60, 120, 200, 300, 500, 1000, 2000]
 const ROLLOUTS = [1, 2, 4, 8]
 

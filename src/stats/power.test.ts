@@ -1,0 +1,172 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { random } from '../random.ts'
+import { layOut, type SeedScores } from './design.ts'
+import {
+  type Components,
+  componentsOf,
+  detectableEffect,
+  expectedComponents,
+  plan,
+  predict,
+  seedsToResolve,
+} from './power.ts'
+
+const components: Components = { rollout: 0.12, seedByProblem: 0.02, armByProblem: 0.02, seed: 0.0002 }
+const sizes = { problems: 200, seeds: 4, rollouts: 4 }
+
+describe('predict', () => {
+  it('gives chances that grow with the effect, alike in both directions', () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 0.2, noNaN: true }),
+        fc.integer({ min: 5, max: 400 }),
+        fc.integer({ min: 2, max: 8 }),
+        fc.integer({ min: 1, max: 4 }),
+        (effect, problems, seeds, rollouts) => {
+          const here = { problems, seeds, rollouts }
+          const at = predict(effect, components, here)
+          expect(at.moved).toBeGreaterThanOrEqual(0)
+          expect(at.moved + at.flat).toBeLessThanOrEqual(1 + 1e-9)
+          expect(predict(effect + 0.02, components, here).moved).toBeGreaterThanOrEqual(at.moved)
+          expect(predict(-effect, components, here)).toEqual(at)
+        },
+      ),
+      { numRuns: 15 },
+    )
+  })
+
+  it('gives a larger chance with more problems, more seeds and more rollouts', () => {
+    const chance = (change: Partial<typeof sizes>) => predict(0.07, components, { ...sizes, ...change }).moved
+    const steps = [chance({}), chance({ problems: 400 }), chance({ seeds: 8 }), chance({ rollouts: 8 })]
+    expect(Math.min(...steps.slice(1))).toBeGreaterThan(steps[0] + 0.02)
+  })
+
+  it('is at most the level where nothing is to be found', () => {
+    for (const seeds of [2, 3, 5, 10]) {
+      // One direction of two: half of the 5%.
+      expect(predict(0, components, { ...sizes, seeds }).moved).toBeLessThan(0.025)
+    }
+  })
+
+  it('one seed an arm resolves nothing', () => {
+    expect(predict(0.5, components, { ...sizes, seeds: 1 })).toEqual({ moved: 0, flat: 0 })
+    expect(detectableEffect(components, { ...sizes, seeds: 1 })).toBeNull()
+  })
+
+  it('refuses sizes that are none', () => {
+    expect(() => predict(0.1, components, { ...sizes, problems: 0 })).toThrow(
+      /whole number of problems.*got 0/,
+    )
+    expect(() => predict(0.1, components, { ...sizes, seeds: 2.5 })).toThrow(/seeds.*2.5/)
+  })
+})
+
+describe('planning', () => {
+  it('the detectable effect is found with 80% power', () => {
+    const effect = detectableEffect(components, sizes)!
+    expect(predict(effect, components, sizes).moved).toBeCloseTo(0.8, 3)
+  })
+
+  it('every plan has the power, the cheapest comes first', () => {
+    const speed = { minutesPerTraining: 1, secondsPerRollout: 0.02 }
+    const plans = plan(0.06, components, { speed })
+    expect(plans.length).toBeGreaterThan(2)
+    for (const { power, minutes, seeds, problems, rollouts } of plans) {
+      expect(power).toBeGreaterThanOrEqual(0.8)
+      expect(minutes).toBeCloseTo(2 * seeds * (1 + (problems * rollouts * 0.02) / 60), 9)
+    }
+    const minutes = plans.map((each) => each.minutes!)
+    expect(minutes).toEqual([...minutes].sort((a, b) => a - b))
+  })
+
+  it('never asks for more problems than there are', () => {
+    expect(plan(0.1, components, { maxProblems: 150 }).every(({ problems }) => problems <= 150)).toBe(true)
+  })
+
+  it('has no plan for an effect out of reach, and none is asked for without an effect', () => {
+    expect(plan(0.001, components, { maxProblems: 30 })).toEqual([])
+    expect(() => plan(0, components)).toThrow(/effect other than 0/)
+  })
+})
+
+describe('seedsToResolve', () => {
+  it('is the fewest that do, and no more than the run has where it has enough', () => {
+    const needed = seedsToResolve(0.08, components, { ...sizes, seeds: 2 })!
+    const chance = (seeds: number) => {
+      const { moved, flat } = predict(0.08, components, { ...sizes, seeds })
+      return moved + flat
+    }
+    expect(needed).toBeGreaterThan(2)
+    expect(chance(needed)).toBeGreaterThanOrEqual(0.8)
+    expect(chance(needed - 1)).toBeLessThan(0.8)
+    expect(seedsToResolve(0.3, components, sizes)).toBe(sizes.seeds)
+  })
+
+  it('resolves nothing as flat, with problems enough', () => {
+    const seeds = seedsToResolve(0, components, { problems: 1000, seeds: 2, rollouts: 4 })!
+    expect(predict(0, components, { problems: 1000, seeds, rollouts: 4 }).flat).toBeGreaterThan(0.7)
+  })
+
+  it('says when seeds cannot do it', () => {
+    expect(seedsToResolve(0.02, components, { problems: 20, seeds: 2, rollouts: 1 })).toBeNull()
+  })
+})
+
+describe('components', () => {
+  it('are recovered from data made with them', () => {
+    const truth: Components = { rollout: 0.04, seedByProblem: 0.01, armByProblem: 0.03, seed: 0.002 }
+    const draw = random('components')
+    const [problems, seeds, rollouts] = [800, 30, 3]
+    const ability = Array.from({ length: problems }, () => 0.1 * draw.normal())
+    const make = (): SeedScores[] => {
+      const own = ability.map((a) => 0.5 + a + Math.sqrt(truth.armByProblem / 2) * draw.normal())
+      return Array.from({ length: seeds }, (_, seed) => {
+        const shift = Math.sqrt(truth.seed) * draw.normal()
+        return {
+          seed,
+          problems: own.map((centre, p) => {
+            const cell = centre + shift + Math.sqrt(truth.seedByProblem) * draw.normal()
+            const scores = Array.from(
+              { length: rollouts },
+              () => cell + Math.sqrt(truth.rollout) * draw.normal(),
+            )
+            // Scores must lie in [0, 1]: squeezed by a known factor around the middle.
+            return { id: `${p}`, scores: scores.map((score) => 0.5 + (score - 0.5) / 10) }
+          }),
+        }
+      })
+    }
+    const got = componentsOf(layOut(make(), make()))
+    for (const [name, value] of Object.entries(truth)) {
+      const tolerance = name === 'seed' ? 0.5 : 0.15
+      expect(Math.abs((100 * got[name as keyof Components]) / value - 1), name).toBeLessThan(tolerance)
+    }
+  })
+
+  it('are finite with one seed and one rollout', () => {
+    const one: SeedScores[] = [
+      {
+        seed: 1,
+        problems: [
+          { id: 'a', scores: [1] },
+          { id: 'b', scores: [0] },
+        ],
+      },
+    ]
+    expect(Object.values(componentsOf(layOut(one, one))).every(Number.isFinite)).toBe(true)
+  })
+
+  it('are expected from the base’s rollouts before a run', () => {
+    const base = [
+      [1, 0, 1, 0],
+      [1, 1, 1, 1],
+      [0, 0, 0, 1],
+      [0, 0, 0, 0],
+    ]
+    const { rollout, seed } = expectedComponents(base)
+    expect(rollout).toBeCloseTo((1 / 3 + 0 + 0.25 + 0) / 4, 12)
+    expect(seed).toBeCloseTo(0.0004, 12)
+    expect(() => expectedComponents([[1], [0]])).toThrow(/two or more rollouts/)
+  })
+})
