@@ -36,29 +36,31 @@ export function readBoxed(reply: string): string | null {
   if (!reply.includes('\\boxed') && !reply.includes('\\fbox')) return null
   const boxes = closedBoxes(reply)
   const last = boxes.at(-1)
-  if (last === undefined) return null
+  if (last === undefined || last.content === TOO_LONG) return null
   const contents = [last.content]
-  for (let i = boxes.length - 2, next = last; i >= 0; next = boxes[i], i--) {
-    if (
-      !/^[\s$,;.]*(?:and|or|\\text\{\s*(?:and|or)\s*\})?[\s$,;.]*$/i.test(
-        gap(reply, boxes[i].end, next.start),
-      )
-    )
-      break
+  for (let i = boxes.length - 2; i >= 0 && contents.length <= MOST_JOINED; i--) {
+    const [end, start] = [boxes[i].end, boxes[i + 1].start]
+    if (start - end > 40 || !BETWEEN_BOXES.test(reply.slice(end, start))) break
     if (!contents.includes(boxes[i].content)) contents.unshift(boxes[i].content)
   }
   const answer = contents.join(', ')
   return answer.length > LONGEST_EXPRESSION ? null : answer
 }
 
-/** The text between two boxes, or something that separates nothing where they are far apart. */
-const gap = (text: string, from: number, to: number): string => (to - from > 40 ? '-' : text.slice(from, to))
+/** What may stand between boxes that are one list. */
+const BETWEEN_BOXES = /^[\s$,;.]*(?:and|or|\\text\{\s*(?:and|or)\s*\})?[\s$,;.]*$/i
+
+/** A list of more boxes than this is cut to as many: it is no answer either way. */
+const MOST_JOINED = 16
 
 interface Box {
   start: number
   end: number
   content: string
 }
+
+/** Stands for content that is too long to be an answer; no box can hold it. */
+const TOO_LONG = '}'
 
 /** All closed, non-empty boxes that lie in no other box, in order. One pass over the text. */
 function closedBoxes(text: string): Box[] {
@@ -73,7 +75,9 @@ function closedBoxes(text: string): Box[] {
     else if (token === '}') {
       const box = open.pop()
       if (!box) continue
-      const content = unwrap(text.slice(box.inside, found.index))
+      // What is too long to be an answer is not copied: nested boxes would make that quadratic.
+      const isLong = found.index - box.inside > LONGEST_EXPRESSION
+      const content = isLong ? TOO_LONG : unwrap(text.slice(box.inside, found.index))
       if (content === '') continue
       // A box around boxes holds their answer.
       while (boxes.length > 0 && boxes[boxes.length - 1].start > box.start) boxes.pop()
@@ -92,10 +96,13 @@ function unwrap(content: string): string {
 
 /** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own. "To answer this, ..." states nothing. */
 const STATEMENT =
-  /####|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,80}?(?:\b(?:is|are|be)\b|[:=])|(?=\**\s*\n))/gi
+  /####|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|[:=])|(?=\**\s*\n))/gi
+
+/** At most this many statements are tried, from the last: a reply that repeats itself costs no more. */
+const MOST_STATEMENTS = 8
 
 function readStatement(text: string): string | null {
-  for (const statement of [...text.matchAll(STATEMENT)].reverse()) {
+  for (const statement of [...text.matchAll(STATEMENT)].slice(-MOST_STATEMENTS).reverse()) {
     const after = text.slice(statement.index + statement[0].length).replace(/^[\s:*#=]+/, '')
     const line = after.split('\n', 1)[0]
     const sentence = line.split(SENTENCE_END, 1)[0]
@@ -181,6 +188,8 @@ function mathSpans(sentence: string): Span[] {
 /** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, a word or three. */
 function readLeading(text: string): string | null {
   const sentence = text.replace(/^[\s*]+/, '').slice(0, LONGEST_EXPRESSION)
+  // A box that was never closed: the reply was cut in its answer.
+  if (/^[$\\([\s]*\\f?box/.test(sentence)) return null
   const spans = mathSpans(sentence)
   if (spans[0]?.start === 0) {
     let last = 0

@@ -154,6 +154,14 @@ const factorial = (n: number): number => {
   return product
 }
 
+/** n (n - 1) ... (n - k + 1). */
+function fallingFactorial(n: Complex, k: number): Complex {
+  let product = real(k > Number(LARGEST_FACTORIAL) ? Number.NaN : 1)
+  for (let i = 0; i < Math.min(k, Number(LARGEST_FACTORIAL)); i++)
+    product = multiply(product, add(n, real(-i)))
+  return product
+}
+
 const OPERATIONS: Record<
   Exclude<Operation, 'plusMinus' | 'minusPlus'>,
   (a: Complex, b: Complex) => Complex
@@ -169,8 +177,9 @@ const OPERATIONS: Record<
   floor: onReals((x) => Math.floor(snap(x))),
   ceil: onReals((x) => Math.ceil(snap(x))),
   factorial: onReals((x) => factorial(snap(x))),
-  binomial: (n, k) => divide(real(factorial(n.re)), real(factorial(k.re) * factorial(n.re - k.re))),
+  binomial: (n, k) => divide(fallingFactorial(n, snap(k.re)), real(factorial(snap(k.re)))),
   percent: (a) => scale(a, 0.01),
+  degrees: (a) => scale(a, Math.PI / 180),
   scaled: multiply,
   sin: sine,
   cos: cosine,

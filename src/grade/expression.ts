@@ -11,6 +11,9 @@ export const LONGEST_EXPRESSION = 1024
 /** Nesting deeper than this is not parsed. */
 const DEEPEST = 60
 
+/** Lists of more items are not parsed: they are compared item by item. */
+const LONGEST_LIST = 64
+
 const ELEMENTARY = [
   ...(['sin', 'cos', 'tan', 'cot', 'sec', 'csc', 'arcsin', 'arccos', 'arctan'] as const),
   ...(['sinh', 'cosh', 'tanh', 'exp'] as const),
@@ -33,6 +36,8 @@ export type Operation =
   | 'binomial'
   /** `x%`, worth x / 100. */
   | 'percent'
+  /** An angle in degrees: worth x times pi / 180 in a function of it. */
+  | 'degrees'
   /** `x million`, worth x times the second argument. */
   | 'scaled'
   /** `a \pm b`; `a \mp b` takes the opposite sign in the same choice. */
@@ -97,7 +102,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 const SPACE =
   /(?:[\s~\u00a0\u2009\u202f$€£¥"]|\\[$€£,;:!> ()[\]]|\\(?:quad|qquad|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
-const LETTERS = /[A-Za-z]+(?:['’-][A-Za-z]{2,})*/y
+const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
 const GROUP = String.raw`(?:,|\{,\}|,?\\[!,;: ]\s?|[\u00a0\u2009\u202f ])`
 const GROUPED = new RegExp(String.raw`\d{1,3}(${GROUP})\d{3}(?:${GROUP}\d{3})*(?!\d)(?:\.\d+)?`, 'y')
@@ -442,7 +447,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
     const found: Expression[] = []
     while (separates()) advance()
     while (!ends()) {
-      found.push(relation())
+      if (found.push(relation()) > LONGEST_LIST) throw new Unreadable()
       if (!ends() && !separates()) throw new Unreadable()
       while (separates()) advance()
     }
@@ -503,8 +508,9 @@ function parseTokens(tokens: readonly Token[]): Expression {
       i++
       // A power of a unit: cm^2, cm^{2}.
       if (mark(i) === '^') i += mark(i + 1) === '{' ? 4 : 2
-      // A quotient or a product of units, and a letter among words.
+      // A quotient or a product of units (km/h), and a letter among words.
       if (/^[/*-]$/.test(mark(i)) && isUnit(i + 1)) i++
+      else if (mark(i) === '/' && peek(i + 1)?.type === 'symbol') i += 2
       else if (peek(i)?.type === 'symbol' && isUnit(i + 1)) i++
     }
     if (mark() === '(' && mark(i++) !== ')') return false
@@ -529,6 +535,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
     const token = peek()
     if (token?.type === 'symbol' || token?.type === 'function' || token?.type === 'scale') return true
     if (token?.type === 'unit') return token.text.length === 1
+    if (token?.type === 'number') return /^[!)}]$/.test(mark(-1))
     return /^(?:frac|sqrt|binom|\(|\{|lfloor|lceil)$/.test(mark()) || (mark() === '|' && bars === 0)
   }
 
@@ -542,11 +549,11 @@ function parseTokens(tokens: readonly Token[]): Expression {
       else if (next?.type === 'scale') {
         advance()
         base = call('scaled', base, whole(10n ** BigInt(next.power)))
-      } else if (mark() === '°') degree()
+      } else if (mark() === '°') base = degrees(base)
       else if (accept('^')) {
         if (mark() === '°' || (mark() === '{' && mark(1) === '°')) {
           const braced = accept('{')
-          degree()
+          base = degrees(base)
           if (braced) expect('}')
         } else if (mark() === '{' && peek(1)?.type === 'words') {
           // An ordinal: 5^{\text{th}}.
@@ -558,11 +565,13 @@ function parseTokens(tokens: readonly Token[]): Expression {
     }
   }
 
-  /** A degree sign is a unit; so is the scale after it. */
-  function degree(): void {
+  /** A degree sign after `value`. Of a temperature the scale is a unit, and so is the sign. */
+  function degrees(value: Expression): Expression {
     expect('°')
     const scale = peek()
-    if (scale?.type === 'symbol' && /^[CF]$/.test(scale.text)) advance()
+    if (scale?.type !== 'symbol' || !/^[CF]$/.test(scale.text)) return call('degrees', value)
+    advance()
+    return value
   }
 
   const exponent = (): Expression => nested(() => (accept('-') ? call('negate', exponent()) : primary()))
@@ -600,15 +609,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
       advance()
       return { kind: 'based', digits: token.digits, base: subscript() }
     }
-    if (mark() === 'frac') {
-      const before = at
-      advance()
-      const fraction = marked('frac', true)
-      if (isPlainFraction(fraction)) return call('add', number, fraction)
-      at = before
-      rest = null
-      return number
-    }
+    if (mark() === 'frac' && isPlainFraction()) return call('add', number, primary())
     const [numerator, slash, denominator] = [peek(), mark(1), peek(2)]
     if (numerator?.type === 'number' && numerator.space && slash === '/' && denominator?.type === 'number') {
       for (let i = 0; i < 3; i++) advance()
@@ -620,8 +621,17 @@ function parseTokens(tokens: readonly Token[]): Expression {
     return number
   }
 
-  const isPlainFraction = (e: Expression): boolean =>
-    e.kind === 'call' && e.args.every((arg) => arg.kind === 'number' && arg.value.d === 1n)
+  /** Whether the `\\frac` that comes next is one of two numbers: after a whole number, a mixed number. */
+  function isPlainFraction(): boolean {
+    let i = 1
+    let digits = ''
+    while (i < 8 && (peek(i)?.type === 'number' || mark(i) === '{' || mark(i) === '}')) {
+      const token = peek(i++)
+      digits += token?.type === 'number' ? `${token.digits} ` : mark(i - 1)
+      if (/^(?:\{\d+ \}|\d )(?:\{\d+ \}|\d+ )$|^\d\d+ $/.test(digits)) return true
+    }
+    return false
+  }
 
   function afterSymbol(letter: string): Expression {
     let name = letter
@@ -714,8 +724,8 @@ function parseTokens(tokens: readonly Token[]): Expression {
     return primary()
   }
 
-  function marked(text: string, advanced = false): Expression {
-    if (!advanced) advance()
+  function marked(text: string): Expression {
+    advance()
     if (text === 'frac') {
       const numerator = argument()
       return call('divide', numerator, argument())

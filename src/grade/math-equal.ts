@@ -138,11 +138,11 @@ function equalRatios(a: Expression[], g: Expression[]): boolean {
   return a.length === g.length && a.every((_, i) => i === 0 || equalValues(over(a, i), over(g, i)))
 }
 
-/** The expression, and its value without `%` or `million`: the question may have named that unit. */
+/** The expression, and its value without `%`, `million` or a degree sign: the question may have named that unit. */
 function alternatives(e: Expression): Expression[] {
   const bare = (x: Expression): Expression => {
     if (x.kind !== 'call') return x
-    if (x.name === 'percent' || x.name === 'scaled') return x.args[0]
+    if (x.name === 'percent' || x.name === 'scaled' || x.name === 'degrees') return x.args[0]
     return x.name === 'negate' ? { ...x, args: [bare(x.args[0])] } : x
   }
   const without = bare(e)

@@ -6,8 +6,8 @@ export interface Rational {
   d: bigint
 }
 
-/** Numerators and denominators of more hexadecimal digits than this are not computed with (16,384 bits). */
-const WIDEST_HEX = 4096
+/** Numerators and denominators of more hexadecimal digits than this are not computed with (4,096 bits). */
+const WIDEST_HEX = 1024
 
 const abs = (x: bigint): bigint => (x < 0n ? -x : x)
 const hexDigits = (x: bigint): number => abs(x).toString(16).length
@@ -52,7 +52,7 @@ export function power(a: Rational, e: bigint): Rational | null {
   const unit = abs(a.n) === a.d
   if (
     !unit &&
-    (size > 16_384n || BigInt(Math.max(hexDigits(a.n), hexDigits(a.d)) - 1) * size > BigInt(WIDEST_HEX))
+    (size > 4096n || BigInt(Math.max(hexDigits(a.n), hexDigits(a.d)) - 1) * size > BigInt(WIDEST_HEX))
   )
     return null
   if (unit) return { n: a.n > 0n || size % 2n === 0n ? 1n : -1n, d: 1n }
