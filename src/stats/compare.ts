@@ -44,7 +44,10 @@ export interface CompareInput extends BootstrapOptions {
   /** The trained proxy on the same evaluations, scores in [0, 1]; absent where the reward is the target. */
   proxy?: { name: string; baseline: readonly SeedScores[]; recipe: readonly SeedScores[] }
   facts?: { baseline: EvaluationFacts; recipe: EvaluationFacts }
-  /** Level of the test, 0.05 unless told; a sequence of k looks at growing data keeps 0.05 with 0.05 / k at each. */
+  /**
+   * Level of the test, 0.05 unless told. Where seeds are added until the verdict is resolved, the data are looked at
+   * several times: with 0.05 / k at each of at most k looks, all of them together keep 0.05 (Bonferroni).
+   */
   alpha?: number
 }
 
@@ -59,7 +62,7 @@ export interface ArmSummary {
 export interface Comparison {
   /** recipe - baseline, mean over all seeds. */
   delta: number
-  /** Carries problems, training seeds, their interaction and rollouts. With one seed in an arm: problems only. */
+  /** Carries problems, seeds, their interaction and rollouts; with one seed in an arm, problems only. Level 1 - alpha. */
   ci95: Interval
   /** Two-sided, of no difference; below alpha exactly when the interval excludes 0. */
   p: number

@@ -11,7 +11,7 @@ export {
   type EvaluationFacts,
   type Verdict,
 } from './compare.ts'
-export type { ProblemScores, SeedScores } from './design.ts'
+export { layOut, type ProblemScores, type SeedScores } from './design.ts'
 export {
   bootstrapMean,
   type Estimate,
@@ -24,3 +24,19 @@ export {
 } from './estimate.ts'
 export { type HackScan, hackScan, type ScannedFeature, type ScanOptions, type ScanRow } from './hack-scan.ts'
 export { type EvalVariance, evalVariance, type NoiseBand, noiseBand } from './noise.ts'
+export {
+  type Components,
+  componentsOf,
+  detectableEffect,
+  expectedComponents,
+  fewestSeeds,
+  type Plan,
+  type PowerOptions,
+  type Prediction,
+  plan,
+  predict,
+  type SeedsToResolve,
+  type Sizes,
+  type Speed,
+  seedsToResolve,
+} from './power.ts'

@@ -7,6 +7,7 @@ import {
   componentsOf,
   detectableEffect,
   expectedComponents,
+  fewestSeeds,
   plan,
   predict,
   seedsToResolve,
@@ -90,9 +91,9 @@ describe('planning', () => {
   })
 })
 
-describe('seedsToResolve', () => {
+describe('fewestSeeds', () => {
   it('is the fewest that do, and no more than the run has where it has enough', () => {
-    const needed = seedsToResolve(0.08, components, { ...sizes, seeds: 2 })!
+    const needed = fewestSeeds(0.08, components, { ...sizes, seeds: 2 })!
     const chance = (seeds: number) => {
       const { moved, flat } = predict(0.08, components, { ...sizes, seeds })
       return moved + flat
@@ -100,16 +101,45 @@ describe('seedsToResolve', () => {
     expect(needed).toBeGreaterThan(2)
     expect(chance(needed)).toBeGreaterThanOrEqual(0.8)
     expect(chance(needed - 1)).toBeLessThan(0.8)
-    expect(seedsToResolve(0.3, components, sizes)).toBe(sizes.seeds)
+    expect(fewestSeeds(0.3, components, sizes)).toBe(sizes.seeds)
   })
 
   it('resolves nothing as flat, with problems enough', () => {
-    const seeds = seedsToResolve(0, components, { problems: 1000, seeds: 2, rollouts: 4 })!
+    const seeds = fewestSeeds(0, components, { problems: 1000, seeds: 2, rollouts: 4 })!
     expect(predict(0, components, { problems: 1000, seeds, rollouts: 4 }).flat).toBeGreaterThan(0.7)
   })
 
   it('says when seeds cannot do it', () => {
-    expect(seedsToResolve(0.02, components, { problems: 20, seeds: 2, rollouts: 1 })).toBeNull()
+    expect(fewestSeeds(0.02, components, { problems: 20, seeds: 2, rollouts: 1 })).toBeNull()
+  })
+})
+
+describe('seedsToResolve', () => {
+  const filled = (seeds: number, chance: number, key: string): SeedScores[] =>
+    Array.from({ length: seeds }, (_, seed) => ({
+      seed,
+      problems: Array.from({ length: 100 }, (_, p) => {
+        const draw = random(key, seed, p)
+        return { id: `${p}`, scores: [0, 0].map(() => (draw.next() < chance ? 1 : 0)) }
+      }),
+    }))
+
+  it('says how many more seeds a run needs', () => {
+    const { seeds, why } = seedsToResolve({
+      baseline: filled(1, 0.4, 'a'),
+      recipe: filled(1, 0.6, 'b'),
+      baseRuns: [0.4, 0.41],
+    })
+    expect(seeds).toBeGreaterThan(1)
+    expect(why).toContain(`${seeds} seeds an arm (${seeds! - 1} more)`)
+  })
+
+  it('says when only more problems would do', () => {
+    const same = { baseline: filled(2, 0.5, 'a'), recipe: filled(2, 0.52, 'b'), baseRuns: [0.4, 0.41] }
+    expect(seedsToResolve({ ...same, flatWithin: 0.0001 })).toEqual({
+      seeds: null,
+      why: expect.stringContaining('more held-out problems would'),
+    })
   })
 })
 

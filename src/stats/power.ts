@@ -8,7 +8,8 @@
  */
 
 import { UserError } from '../errors.ts'
-import type { ArmTable, Design } from './design.ts'
+import type { CompareInput } from './compare.ts'
+import { type ArmTable, type Design, layOut } from './design.ts'
 import { chiSquareQuantile, normalCdf, tQuantile } from './distributions.ts'
 import { mean, type Rollouts, variance } from './estimate.ts'
 import { halfWidth } from './interval.ts'
@@ -237,10 +238,10 @@ function firstTrue(n: number, test: (i: number) => boolean): number | null {
 const MOST_SEEDS = 64
 
 /**
- * The fewest seeds an arm with which a difference as observed would be resolved (`moved` or `flat`) with 80% chance,
- * on the same problems and rollouts; null where not even 64 would be, and more problems are the way.
+ * The fewest seeds an arm with which a difference of `effect` would be resolved (`moved` or `flat`) with 80% chance,
+ * on the same problems and rollouts, and no fewer than `sizes.seeds`; null where not even 64 would do.
  */
-export function seedsToResolve(
+export function fewestSeeds(
   effect: number,
   components: Components,
   sizes: Sizes,
@@ -253,4 +254,36 @@ export function seedsToResolve(
     return moved + flat >= 0.8
   })
   return more === null ? null : fewest + more
+}
+
+export interface SeedsToResolve {
+  /** Seeds an arm, those that the run has included; null where seeds alone would not do. */
+  seeds: number | null
+  /** One sentence. */
+  why: string
+}
+
+/**
+ * After a run: how many seeds an arm would resolve it, if the true difference were the observed one and the variances
+ * as estimated from it. Both are estimates from few seeds: a plan, not a promise.
+ */
+export function seedsToResolve(input: CompareInput): SeedsToResolve {
+  const design = layOut(input.baseline, input.recipe)
+  const { baseline, recipe } = design
+  const have = Math.max(baseline.seeds.length, recipe.seeds.length)
+  const sizes = {
+    problems: design.problems.length,
+    seeds: have,
+    rollouts: Math.max(1, Math.round(mean([...baseline.rollouts, ...recipe.rollouts]))),
+  }
+  const delta = recipe.mean - baseline.mean
+  const { flatWithin, alpha } = input
+  const baseRuns = Math.max(2, input.baseRuns.length)
+  const seeds = fewestSeeds(delta, componentsOf(design), sizes, { baseRuns, flatWithin, alpha })
+  const difference = `If the true difference is as observed (${delta.toFixed(3)})`
+  const why =
+    seeds === null
+      ? `${difference}, not even ${MOST_SEEDS} seeds an arm would resolve it on ${sizes.problems} problems: more held-out problems would.`
+      : `${difference}, ${seeds} seeds an arm (${seeds - have} more) resolve it with 80% chance.`
+  return { seeds, why }
 }
