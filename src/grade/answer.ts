@@ -106,9 +106,9 @@ function readStatement(text: string): string | null {
     const after = text.slice(statement.index + statement[0].length).replace(/^[\s:*#=]+/, '')
     const line = after.split('\n', 1)[0]
     const sentence = line.split(SENTENCE_END, 1)[0]
-    const answer =
-      readLeading(sentence) ??
-      (sentence.length === after.length && isFinished(sentence) ? readLast(sentence) : null)
+    // Only the reply's last sentence, when it is finished, may hold its answer elsewhere than at its beginning.
+    const closes = sentence.length === after.length && isFinished(sentence)
+    const answer = readLeading(sentence) ?? (closes ? (readLast(sentence) ?? readWords(sentence)) : null)
     if (answer !== null) return answer
   }
   return null
@@ -185,7 +185,7 @@ function mathSpans(sentence: string): Span[] {
   return spans
 }
 
-/** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, a word or three. */
+/** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation. */
 function readLeading(text: string): string | null {
   const sentence = text.replace(/^[\s*]+/, '').slice(0, LONGEST_EXPRESSION)
   // A box that was never closed: the reply was cut in its answer.
@@ -212,8 +212,13 @@ function readLeading(text: string): string | null {
   // Arithmetic that is not carried out counts where it was not cut off.
   if (/^[-(]*\s*\d/.test(rest) && /[+*/×÷^]|[\d)]\s*[-\u2212]/.test(rest))
     return isFinished(sentence) && /^[\d\s.,+\-*/×÷^()\u2212]+$/.test(rest) ? rest : null
-  if (/^[-+]?[\\([{|√π]/.test(rest) || /^[A-Za-z]\s?[=^+\-*/(]/.test(rest)) return rest || null
-  return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(rest) ? rest : null
+  return /^(?:[-+]?[\\([{|√π]|[A-Za-z]\s?[=^+\-*/(])/.test(rest) ? rest : null
+}
+
+/** An answer of at most three words: `no solution.` */
+function readWords(sentence: string): string | null {
+  const words = sentence.replace(/[.!*\s]+$/, '')
+  return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(words) && !/answer/i.test(words) ? words : null
 }
 
 /** The last number or mathematics of a sentence; of an equation, its value. */
