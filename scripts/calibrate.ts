@@ -331,7 +331,7 @@ function grid(sims: number, progress: (done: number, of: number) => void) {
     const known = components.get(key) ?? trueComponents(setting)
     components.set(key, known)
     const none = study(setting, sims, 'null')
-    const some = study({ ...setting, effect: EFFECT }, sims, 'effect')
+    const some = study({ ...setting, effect: EFFECT }, sims / 2, 'effect')
     const predicted = predict(EFFECT, known, { problems, seeds, rollouts }, { baseRuns: BASE_RUNS })
     return {
       difficulty,
@@ -364,6 +364,32 @@ function stress(sims: number) {
   })
 }
 
+/** Adding a seed an arm at a time, from two to six, until moved: at the full level each time, and at a fifth of it. */
+function sequence(sims: number) {
+  const looks = [2, 3, 4, 5, 6]
+  const setting: Setting = {
+    problems: 120,
+    seeds: looks.at(-1)!,
+    rollouts: 4,
+    spread: [0.02, 0.02],
+    level: LEVELS.hard,
+    effect: 0,
+  }
+  const excluded = (alpha: number) => {
+    let hits = 0
+    for (let sim = 0; sim < sims; sim++) {
+      const { baseline, recipe } = simulate(setting, streamOf(setting, sim, 'sequence'))
+      const any = looks.some((n) => {
+        const design = layOut(baseline.slice(0, n), recipe.slice(0, n))
+        return pValue(design.recipe.mean - design.baseline.mean, spreadOf(design)) < alpha
+      })
+      if (any) hits++
+    }
+    return share(hits, sims)
+  }
+  return { looks, naive: excluded(0.05), bonferroni: excluded(0.05 / looks.length) }
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 
 type Results = {
@@ -371,12 +397,19 @@ type Results = {
   methods: ReturnType<typeof compareMethods>
   grid: ReturnType<typeof grid>
   stress: ReturnType<typeof stress>
+  sequence: ReturnType<typeof sequence>
 }
 
 const table = (head: string[], rows: string[][]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
 
-function report({ sims, methods: compared, grid: cells, stress: stressed }: Results): string {
+function report({
+  sims,
+  methods: compared,
+  grid: cells,
+  stress: stressed,
+  sequence: looks,
+}: Results): string {
   const names = Object.keys(methods)
   const worst = <T>(rows: T[], value: (row: T) => number) =>
     rows.reduce((a, b) => (value(b) > value(a) ? b : a))
@@ -447,7 +480,7 @@ real: length at two seeds against five is what the missing seeds would have boug
 
 ## The kept interval over the grid
 
-${cells.length} settings x ${sims.grid} null experiments and ${sims.grid} with a true difference of ${EFFECT}; Monte Carlo error of a share near 5
+${cells.length} settings x ${sims.grid} null experiments and ${sims.grid / 2} with a true difference of ${EFFECT}; Monte Carlo error of a share near 5
 percent: ${(100 * Math.sqrt((0.05 * 0.95) / sims.grid)).toFixed(1)}. *False moved*: percent of null experiments that \`compare\` calls moved in either direction. *Covered*:
 percent of 95% intervals that hold the true difference.
 
@@ -493,6 +526,11 @@ ${table(
   ['seeds', 'false moved', 'covered at 0'],
   stressed.map((row) => [`${row.seeds}`, show(row.falseMoved), show(row.covered)]),
 )}
+
+## Looking more than once
+
+Seeds added one an arm at a time, ${looks.looks.join(', ')} seeds, until the interval excludes 0 (120 hard problems, 4 rollouts,
+spread 0.02, no true difference): ${show(looks.naive)} percent ever do at level 0.05 for each look, ${show(looks.bonferroni)} at 0.05 / ${looks.looks.length}.
 `
 }
 
@@ -502,17 +540,19 @@ const started = performance.now()
 const note = (text: string) =>
   process.stderr.write(`${((performance.now() - started) / 1000).toFixed(0)} s  ${text}\n`)
 note('intervals')
-const compared = compareMethods(sims)
+const compared = compareMethods(sims / 2)
 note('stress')
 const stressed = stress(2 * sims)
+const looked = sequence(2 * sims)
 const cells = grid(sims, (done, of) => {
   if (done % 24 === 0) note(`grid ${done}/${of}`)
 })
 const results: Results = {
-  sims: { methods: sims, grid: sims },
+  sims: { methods: sims / 2, grid: sims },
   methods: compared,
   grid: cells,
   stress: stressed,
+  sequence: looked,
 }
 const text = report(results)
 if (values.sims) process.stdout.write(text)
