@@ -1,0 +1,229 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Results, resultsSchema, withoutTimings } from '../experiment/results.ts'
+import { random } from '../random.ts'
+import { writeTinyModel } from '../selftest/tiny-model.ts'
+
+const main = fileURLToPath(new URL('./main.ts', import.meta.url))
+const tiny = fileURLToPath(new URL('../experiment/testing/tiny-experiment.ts', import.meta.url))
+
+let folder: string
+let model: string
+let experiment: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cli-'))
+  model = join(folder, 'model')
+  await writeTinyModel(model, 1)
+  experiment = join(folder, 'tiny.ts')
+  await writeFile(
+    experiment,
+    `import { tinyExperiment } from ${JSON.stringify(tiny)}\nexport default tinyExperiment(${JSON.stringify(model)})\n`,
+  )
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+/** Starts the real command line in the temporary folder. */
+function start(...args: string[]) {
+  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), main, ...args], {
+    cwd: folder,
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.on('data', (data) => {
+    stdout += data
+  })
+  child.stderr.on('data', (data) => {
+    stderr += data
+  })
+  const ended = new Promise<Ended>((resolve) => {
+    child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
+  })
+  return { child, ended, said: () => stderr }
+}
+const cli = (...args: string[]) => start(...args).ended
+
+/** One clear sentence and exit code 2; no stack, and nothing on the standard output. */
+function expectRefused({ code, stdout, stderr }: Ended, why: RegExp) {
+  expect(stderr).toMatch(why)
+  expect(stderr).not.toMatch(/\n\s+at /)
+  expect(stderr.trim().split('\n').length).toBeLessThanOrEqual(3)
+  expect(stdout).toBe('')
+  expect(code).toBe(2)
+}
+
+const exists = (path: string) =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
+
+describe('run', () => {
+  it('prints a table, and with --json the results and nothing else', async () => {
+    const table = await cli('run', experiment, '--out', 'table')
+    expect(table.code).toBe(0)
+    expect(table.stdout).toMatch(/^recipe, all seeds +0\.\d{3} +\[0\.\d{3}, \d\.\d{3}\]/m)
+    expect(table.stdout).toMatch(/^recipe - baseline +[+-]0\.\d{3} .*unresolved|moved|flat/m)
+    expect(table.stderr).toContain('[4/7] baseline-s17')
+    expect(table.stderr).not.toContain('\r')
+
+    const json = await cli('run', experiment, '--out', 'table', '--json')
+    expect(json.code).toBe(0)
+    expect(json.stderr).toBe('')
+    resultsSchema.parse(JSON.parse(json.stdout))
+    expect(await readFile(join(folder, 'table/table.md'), 'utf8')).toContain('| recipe, all seeds |')
+  })
+
+  it('takes the flags over the experiment file', async () => {
+    const { stdout } = await cli(
+      'run',
+      experiment,
+      '--steps',
+      '1',
+      '--seeds',
+      '5',
+      '--arm',
+      'recipe',
+      '--json',
+    )
+    const results: Results = JSON.parse(stdout)
+    expect(results.seeds).toEqual([5])
+    expect(results.arms.recipe?.steps).toBe(1)
+    expect(results.arms.baseline).toBe(null)
+    expect(await exists(join(folder, 'runs/tiny/results.json'))).toBe(true)
+  })
+
+  it('ends the same however often it is killed', async () => {
+    const whole: Results = JSON.parse((await cli('run', experiment, '--out', 'whole', '--json')).stdout)
+    const chance = random(1, 'kills')
+    let kills = 0
+    let last: Ended
+    do {
+      const { child, ended } = start('run', experiment, '--out', 'killed', '--json')
+      const timer = setTimeout(() => child.kill('SIGKILL'), 600 + chance.int(1200))
+      last = await ended
+      clearTimeout(timer)
+      if (last.signal === 'SIGKILL') kills++
+    } while (last.signal === 'SIGKILL' && kills < 40)
+    expect(last.code).toBe(0)
+    expect(kills).toBeGreaterThan(1)
+    expect(withoutTimings(JSON.parse(last.stdout))).toEqual(withoutTimings(whole))
+    for (const job of ['base-2', 'recipe-s18']) {
+      const rollouts = (run: string) => readFile(join(folder, run, job, 'rollouts.jsonl'), 'utf8')
+      expect(await rollouts('killed')).toBe(await rollouts('whole'))
+    }
+  })
+
+  it('stops on Ctrl-C with 130 and says how to go on', async () => {
+    const { child, ended, said } = start('run', experiment, '--out', 'stopped', '--steps', '500')
+    while (!said().includes('baseline-s17 started')) await new Promise((resolve) => setTimeout(resolve, 50))
+    child.kill('SIGINT')
+    const { code, stderr } = await ended
+    expect(code).toBe(130)
+    expect(stderr).toContain('The same command goes on from here')
+    expect(await readFile(join(folder, 'stopped/.lock-1'), 'utf8')).toBe('')
+  })
+
+  it('keeps a second process out of a folder', async () => {
+    const first = start('run', experiment, '--out', 'busy', '--steps', '500')
+    while (!first.said().includes('started')) await new Promise((resolve) => setTimeout(resolve, 50))
+    expectRefused(await cli('run', experiment, '--out', 'busy', '--steps', '500'), /is writing this folder/)
+    first.child.kill('SIGKILL')
+    await first.ended
+  })
+})
+
+describe('bad input', () => {
+  it('is refused by its flag', async () => {
+    expectRefused(await cli('run', '--stepz', '3'), /unknown option '--stepz'/)
+    expectRefused(await cli('run', '--steps', '0'), /whole number of at least 1/)
+    expectRefused(await cli('run', '--seeds', '17,x'), /such as 17,18/)
+    expectRefused(await cli('run', '--arm', 'all'), /baseline, recipe or both/)
+    expectRefused(
+      await cli('run', experiment, '--device', 'abacus'),
+      /engine\.device = "abacus": it must be cpu/,
+    )
+    expectRefused(await cli('run', experiment, '--seeds', '17,17'), /seeds = \[17,17\]: it must differ/)
+  })
+
+  it('is refused in an experiment file, naming the setting', async () => {
+    const refused = async (text: string, why: RegExp) => {
+      const file = join(folder, 'bad.ts')
+      await writeFile(file, text)
+      expectRefused(await cli('run', file, '--out', 'bad'), why)
+      expect(await exists(join(folder, 'bad'))).toBe(false)
+    }
+    const define = (settings: string) =>
+      `import { defineExperiment, own } from 'message-board'\nexport default defineExperiment(${settings})`
+    await refused(define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 2/)
+    await refused(define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/)
+    await refused(define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/)
+    await refused(
+      define('{ arms: { recipe: { reads: () => [9] } } }'),
+      /notes \[9\]: return one or more different note indices from 0 to 3/,
+    )
+    await refused('export const x = 1', /export default defineExperiment/)
+    await refused('export default {', /does not load/)
+    expectRefused(await cli('run', 'absent.ts'), /no experiment file at absent\.ts/)
+    expectRefused(await cli('run', 'notes.txt'), /is no experiment file/)
+  })
+
+  it('is refused in a checkpoint, before the run folder is made', async () => {
+    const refused = async (why: RegExp, harm: (broken: string) => Promise<void>) => {
+      const broken = join(folder, 'broken')
+      await writeTinyModel(broken, 1)
+      await harm(broken)
+      expectRefused(await cli('run', experiment, '--model', broken, '--out', 'never'), why)
+      await rm(broken, { recursive: true, force: true })
+      expect(await exists(join(folder, 'never/results.json'))).toBe(false)
+    }
+    await refused(/no checkpoint in .*broken/, (broken) => rm(broken, { recursive: true }))
+    await refused(/model\.safetensors/, (broken) => truncate(join(broken, 'model.safetensors'), 5000))
+    await refused(/finite/, async (broken) => {
+      const file = await open(join(broken, 'model.safetensors'), 'r+')
+      const { size } = await file.stat()
+      await file.write(Buffer.from(Float32Array.of(Number.NaN).buffer), 0, 4, size - 4)
+      await file.close()
+    })
+    await refused(/shape/, async (broken) => {
+      const path = join(broken, 'config.json')
+      const config = JSON.parse(await readFile(path, 'utf8'))
+      await writeFile(path, JSON.stringify({ ...config, intermediate_size: 64 }))
+    })
+  })
+
+  it('is refused in an output folder', async () => {
+    await writeFile(join(folder, 'a-file'), '')
+    expectRefused(await cli('run', experiment, '--out', 'a-file/run'), /cannot be written/)
+    expectRefused(await cli('run', experiment, '--out', '.'), /already holds other files/)
+  })
+})
+
+describe('the other commands', () => {
+  it('say that this installation works', async () => {
+    const { code, stdout } = await cli('selftest')
+    expect(stdout).toMatch(/^ok +gradients/m)
+    expect(code).toBe(0)
+  })
+
+  it('say what this machine can run on', async () => {
+    const { facts } = JSON.parse((await cli('doctor', '--json')).stdout)
+    expect(facts.map(({ name }: { name: string }) => name)).toContain('onnxruntime-node')
+  })
+
+  it('refuse what they do not know', async () => {
+    expectRefused(await cli('eval', '--reads', 'ring'), /own or shared/)
+    expectRefused(await cli('dance'), /unknown command 'dance'/)
+  })
+})

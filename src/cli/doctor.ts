@@ -1,0 +1,75 @@
+/** `message-board doctor`: the facts of this machine that decide what can run on it. */
+import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
+import { builtInModel, defineExperiment } from '../experiment/config.ts'
+import { fingerprint, versions } from '../experiment/engine.ts'
+
+/** The least that the default experiment needs, in GiB. */
+const NEEDED_GIB = 2.5
+
+interface Fact {
+  name: string
+  /** False where the default experiment could not run. */
+  ok: boolean
+  detail: string
+}
+
+/** True when the default experiment can run here. */
+export async function doctorCommand({ json }: { json?: boolean }): Promise<boolean> {
+  const facts = [node(), processor(), memory(), await engine(), await policy()]
+  const ok = facts.every((fact) => fact.ok)
+  if (json) process.stdout.write(`${JSON.stringify({ ok, facts }, null, 2)}\n`)
+  else {
+    for (const fact of facts) {
+      process.stdout.write(`${fact.ok ? 'ok  ' : 'FAIL'}  ${fact.name.padEnd(16)} ${fact.detail}\n`)
+    }
+    process.stdout.write(
+      ok ? '\nThe default experiment runs here: message-board run\n' : '\nFix what FAILs first.\n',
+    )
+  }
+  return ok
+}
+
+function node(): Fact {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  const ok = major > 20 || (major === 20 && minor >= 19)
+  return { name: 'node', ok, detail: `${process.version}${ok ? '' : ': install Node 20.19 or later'}` }
+}
+
+function processor(): Fact {
+  const model = cpus()[0]?.model ?? 'unknown'
+  return { name: 'processor', ok: true, detail: `${model}, ${availableParallelism()} threads to use` }
+}
+
+function memory(): Fact {
+  const gib = (bytes: number) => (bytes / 2 ** 30).toFixed(1)
+  const ok = totalmem() / 2 ** 30 >= NEEDED_GIB
+  return {
+    name: 'memory',
+    ok,
+    detail: `${gib(totalmem())} GiB, ${gib(freemem())} free${ok ? '' : `: ${NEEDED_GIB} are needed`}`,
+  }
+}
+
+async function engine(): Promise<Fact> {
+  try {
+    const { listSupportedBackends } = await import('onnxruntime-node')
+    const providers = listSupportedBackends().map(({ name }) => name)
+    const version = versions(defineExperiment())['onnxruntime-node']
+    return {
+      name: 'onnxruntime-node',
+      ok: providers.includes('cpu'),
+      detail: `${version}, providers ${providers.join(', ')}; this version computes on cpu`,
+    }
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    return { name: 'onnxruntime-node', ok: false, detail: `does not load (${why}): run npm install again` }
+  }
+}
+
+async function policy(): Promise<Fact> {
+  try {
+    return { name: 'built-in policy', ok: true, detail: (await fingerprint(builtInModel)).slice(0, 12) }
+  } catch {
+    return { name: 'built-in policy', ok: false, detail: `not found at ${builtInModel}: install again` }
+  }
+}

@@ -1,0 +1,22 @@
+/** Lays command-line flags over an experiment. Pure. */
+import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
+import { cutTask, taskNamed } from '../experiment/tasks.ts'
+import type { ExperimentFlags } from './main.ts'
+
+export function withFlags(experiment: Experiment, flags: ExperimentFlags): Experiment {
+  const over: ExperimentChoices = {}
+  const sizes = Object.fromEntries(
+    (['train', 'holdout'] as const).flatMap((set) => (flags[set] === undefined ? [] : [[set, flags[set]]])),
+  )
+  const own = flags.task === undefined ? experiment.choices.task : undefined
+  if (own && Object.keys(sizes).length > 0) over.task = cutTask(own, sizes)
+  else if (!own) over.task = taskNamed(flags.task ?? 'word-problems', sizes)
+  if (flags.model !== undefined) over.model = flags.model
+  if (flags.steps !== undefined) over.train = { steps: flags.steps }
+  if (flags.seeds !== undefined) over.seeds = flags.seeds
+  const engine = { name: flags.engine, device: flags.device, threads: flags.threads }
+  const stated = Object.entries(engine).filter(([, value]) => value !== undefined)
+  // The names are checked where the experiment is completed, as those of an experiment file are.
+  if (stated.length > 0) over.engine = Object.fromEntries(stated) as ExperimentChoices['engine']
+  return overrideExperiment(experiment, over)
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env node
+/** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
+import { Command, CommanderError } from 'commander'
+import type { ArmName } from '../experiment/config.ts'
+import { armChoice, seedList, wholeNumber } from './options.ts'
+
+/** 0: fine. */
+const exit = { defect: 1, user: 2, interrupted: 130 } as const
+
+/** Options that say which experiment it is. */
+export interface ExperimentFlags {
+  model?: string
+  task?: string
+  train?: number
+  holdout?: number
+  steps?: number
+  seeds?: number[]
+  device?: string
+  engine?: string
+  threads?: number
+}
+
+export interface RunFlags extends ExperimentFlags {
+  out?: string
+  fresh?: boolean
+  arm: readonly ArmName[]
+  json?: boolean
+}
+
+export interface EvalFlags extends ExperimentFlags {
+  adapter?: string
+  reads: string
+  seed: number
+  json?: boolean
+}
+
+/** Adds the options that `run` and `eval` share. */
+function about(command: Command): Command {
+  return command
+    .option('--model <folder>', 'checkpoint folder (config.json, tokenizer.json, model.safetensors)')
+    .option('--task <task>', 'word-problems, a .jsonl file, or a folder of GSM8K')
+    .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
+    .option('--engine <name>', 'what computes: onnx')
+    .option('--device <device>', 'where it computes: cpu')
+    .option('--threads <n>', 'threads of the engine', wholeNumber())
+    .option('--json', 'print the results as JSON and nothing else')
+}
+
+function program(): Command {
+  const root = new Command('message-board')
+    .description("Train copies of a language model to read each other's notes, and know whether it helped.")
+    .showHelpAfterError('Run with --help for the options.')
+    .exitOverride()
+
+  about(root.command('run').description('run an experiment, or continue one').argument('[experiment.ts]'))
+    .option('--out <folder>', 'run folder; the same command continues it')
+    .option('--fresh', 'remove an earlier run in that folder first')
+    .option('--arm <arm>', 'train baseline, recipe or both', armChoice, armChoice('both'))
+    .option('--steps <n>', 'training steps', wholeNumber())
+    .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
+    .option('--train <n>', 'training problems', wholeNumber())
+    .action(async (file: string | undefined, flags: RunFlags) => {
+      const { run } = await import('./run.ts')
+      process.exitCode = (await run(file, flags)) ? 0 : exit.defect
+    })
+
+  about(root.command('eval').description('play the rounds without training, and count what readers did'))
+    .option('--adapter <folder>', 'a trained adapter, such as runs/x/recipe-s17/checkpoint-40')
+    .option('--reads <board>', 'own or shared', 'own')
+    .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
+    .action(async (flags: EvalFlags) => {
+      const { evaluateCommand } = await import('./eval.ts')
+      await evaluateCommand(flags)
+    })
+
+  root
+    .command('selftest')
+    .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
+    .option('--json', 'print the checks as JSON')
+    .action(async (flags: { json?: boolean }) => {
+      const { selftestCommand } = await import('./selftest.ts')
+      process.exitCode = (await selftestCommand(flags)) ? 0 : exit.defect
+    })
+
+  root
+    .command('doctor')
+    .description('say what this machine can run on')
+    .option('--json', 'print the facts as JSON')
+    .action(async (flags: { json?: boolean }) => {
+      const { doctorCommand } = await import('./doctor.ts')
+      process.exitCode = (await doctorCommand(flags)) ? 0 : exit.defect
+    })
+  return root
+}
+
+async function main(): Promise<void> {
+  try {
+    await program().parseAsync()
+  } catch (error) {
+    // Commander has already said what is wrong, or shown the help that was asked for.
+    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : exit.user
+    // By name: an experiment file may bring a copy of the class with it.
+    else if (error instanceof Error && error.name === 'UserError') {
+      process.stderr.write(`message-board: ${error.message}\n`)
+      process.exitCode = exit.user
+    } else {
+      process.stderr.write(`message-board: this is a defect, please report it.\n`)
+      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+      process.exitCode = exit.defect
+    }
+  }
+}
+
+// A reader that leaves early (message-board ... | head) is no error.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0)
+  throw error
+})
+
+await main()

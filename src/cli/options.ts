@@ -1,0 +1,29 @@
+/** Arguments to values, and back to one sentence where an argument cannot be. Pure. */
+import { InvalidArgumentError } from 'commander'
+import { type ArmName, armNames } from '../experiment/config.ts'
+
+/** A whole number of at least `least`. */
+export function wholeNumber(least = 1): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
+      throw new InvalidArgumentError(`Give a whole number of at least ${least}.`)
+    }
+    return value
+  }
+}
+
+/** Comma-separated seeds: 17,18. */
+export function seedList(text: string): number[] {
+  const seeds = text.split(',').map((part) => (/^\d+$/.test(part.trim()) ? Number(part) : Number.NaN))
+  if (seeds.some(Number.isNaN)) throw new InvalidArgumentError('Give seeds such as 17,18.')
+  return seeds
+}
+
+/** `both`, or one of the arms. */
+export function armChoice(text: string): readonly ArmName[] {
+  if (text === 'both') return armNames
+  const arm = armNames.find((name) => name === text)
+  if (!arm) throw new InvalidArgumentError(`Give ${armNames.join(', ')} or both.`)
+  return [arm]
+}

@@ -1,0 +1,158 @@
+/** Live progress of a run: one changing line on a terminal, few plain lines elsewhere. Writes to a stream only. */
+import type { RunEvent } from '../experiment/job.ts'
+import { three } from '../report/rows.ts'
+
+/** What it needs of process.stderr. */
+export interface ProgressStream {
+  isTTY?: boolean
+  columns?: number
+  write(text: string): unknown
+}
+
+/** Away from a terminal a training job says something every so many steps. */
+const QUIET_STEPS = 10
+
+interface JobState {
+  name: string
+  steps: number
+  stepsDone: number
+  problems: number
+  problemsDone: number
+}
+
+/** An event listener that writes progress, and `end`, which clears the live line. */
+export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) => void; end: () => void } {
+  const live = stream.isTTY === true
+  let jobs: JobState[] = []
+  let current: JobState | undefined
+  let said = ''
+  const rate = tokenRate()
+  // Wall-clock seconds a training step and an evaluated problem took: the newest weigh most.
+  const pace = { step: average(), problem: average() }
+  let mark = performance.now()
+  let drawn = 0
+
+  const clear = () => {
+    if (live) stream.write('\r\u001b[K')
+  }
+  const say = (text: string) => {
+    clear()
+    stream.write(`${text}\n`)
+  }
+  const draw = () => {
+    const now = performance.now()
+    if (!live || now - drawn < 100) return
+    drawn = now
+    const parts = [position(), said, `${Math.round(rate.perSecond())} tok/s`, eta()]
+    const text = parts.filter((part) => part !== '').join('  ')
+    stream.write(`\r\u001b[K${text.slice(0, (stream.columns ?? 80) - 1)}`)
+  }
+  const position = () => (current ? `[${jobs.indexOf(current) + 1}/${jobs.length}] ${current.name}` : '')
+  const eta = () => {
+    const steps = jobs.reduce((sum, job) => sum + job.steps - job.stepsDone, 0)
+    const problems = jobs.reduce((sum, job) => sum + job.problems - job.problemsDone, 0)
+    const problem = pace.problem.value()
+    // Before the first training step its time is unknown, and so is the whole's.
+    const step = pace.step.value() ?? (steps === 0 ? 0 : undefined)
+    if (step === undefined || problem === undefined) return ''
+    return `ETA ${duration(steps * step + problems * problem)}`
+  }
+
+  const onEvent = (event: RunEvent): void => {
+    switch (event.type) {
+      case 'plan':
+        jobs = event.jobs.map(({ name, steps, problems, progress }) => ({
+          name,
+          steps,
+          stepsDone: progress.steps,
+          problems,
+          problemsDone: progress.evaluated,
+        }))
+        return
+      case 'job': {
+        const job = jobs.find(({ name }) => name === event.job)
+        if (event.state === 'started') {
+          current = job
+          said = ''
+          mark = performance.now()
+          if (!live)
+            say(`${position()} ${job && job.stepsDone + job.problemsDone > 0 ? 'continued' : 'started'}`)
+        } else if (event.state === 'failed') {
+          if (job) {
+            job.stepsDone = job.steps
+            job.problemsDone = job.problems
+          }
+          say(`${event.job} failed: ${event.why}`)
+        } else if (event.state === 'kept') {
+          say(`${event.job} was finished before`)
+        }
+        return
+      }
+      case 'tokens':
+        rate.add(event.newTokens)
+        draw()
+        return
+      case 'step': {
+        const { step, reward, noteAcc, seconds, sampledTokens } = event.metrics
+        pace.step.add((performance.now() - mark) / 1000)
+        mark = performance.now()
+        if (current) current.stepsDone = step
+        said = `step ${step}/${event.steps}  reward ${three(reward)}  notes ${three(noteAcc)}`
+        if (live) draw()
+        else if (step % QUIET_STEPS === 0 || step === event.steps) {
+          const busy = Object.values(seconds).reduce((sum, value) => sum + value, 0)
+          say(`${position()}  ${said}  ${Math.round(sampledTokens / busy)} tok/s  ${eta()}`.trimEnd())
+        }
+        return
+      }
+      case 'evaluated': {
+        if (current) {
+          const problems = event.problems - current.problemsDone
+          pace.problem.add((performance.now() - mark) / 1000 / Math.max(1, problems))
+          current.problemsDone = event.problems
+        }
+        mark = performance.now()
+        said = `evaluated ${event.problems}/${event.of}  right ${three(event.right)}`
+        if (live) draw()
+        else if (event.problems === event.of) say(`${position()}  ${said}  ${eta()}`.trimEnd())
+      }
+    }
+  }
+  return { onEvent, end: clear }
+}
+
+/** New tokens a second over the last few seconds. */
+function tokenRate() {
+  const WINDOW = 5000
+  let recent: { at: number; tokens: number }[] = []
+  return {
+    add(tokens: number) {
+      const at = performance.now()
+      recent = [...recent.filter((entry) => at - entry.at < WINDOW), { at, tokens }]
+    },
+    perSecond() {
+      const from = recent[0]?.at ?? 0
+      const span = (performance.now() - from) / 1000
+      return span > 0 ? recent.reduce((sum, entry) => sum + entry.tokens, 0) / span : 0
+    },
+  }
+}
+
+/** An exponential average; undefined before the first value. */
+function average() {
+  let mean: number | undefined
+  return {
+    add(value: number) {
+      mean = mean === undefined ? value : 0.8 * mean + 0.2 * value
+    },
+    value: () => mean,
+  }
+}
+
+/** 75 seconds read 1m 15s. */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds))
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60]
+  if (h > 0) return `${h}h ${m}m`
+  return m > 0 ? `${m}m ${s}s` : `${s}s`
+}

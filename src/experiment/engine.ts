@@ -1,0 +1,84 @@
+/** Opens the engine that an experiment asks for, and names what decides its numbers. The one door to engine/. */
+import { createHash } from 'node:crypto'
+import { open, readdir, stat } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { notePrompt, readPrompt } from '../board/prompts.ts'
+import type { Engine } from '../engine/contract.ts'
+import { UserError } from '../errors.ts'
+import type { Experiment } from './config.ts'
+
+/** Opens the engine on the experiment's model. */
+export async function openEngine({ model, engine }: Experiment): Promise<Engine> {
+  // Loaded here, since a command that needs no engine should not wait for one.
+  const { openOnnxEngine } = await import('../engine/onnx/index.ts')
+  return openOnnxEngine({ model, device: engine.device, threads: engine.threads })
+}
+
+const require = createRequire(import.meta.url)
+const versionOf = (path: string) => (require(path) as { version: string }).version
+
+/** The versions that a result depends on, and Node's for the record. */
+export function versions(experiment: Experiment): Record<string, string> {
+  return { ...decidingVersions(experiment), node: process.version }
+}
+
+/** The versions whose change makes an earlier run another experiment. */
+export function decidingVersions({ grader }: Experiment): Record<string, string> {
+  return {
+    'message-board': versionOf('../../package.json'),
+    'onnxruntime-node': versionOf('onnxruntime-node/package.json'),
+    grader: `${grader.name} ${grader.version}`,
+    prompts: sha256(JSON.stringify([notePrompt('?'), readPrompt('?', ['a', 'b'])])).slice(0, 12),
+  }
+}
+
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** Files of a checkpoint that decide what it computes. */
+const decisive = /^(config\.json|tokenizer(_config)?\.json|chat_template\.(jinja|json)|.*\.safetensors)$/
+
+/** Bytes at each end of a file that are hashed; a file up to twice as long is hashed whole. */
+const HASHED = 16 * 1024 * 1024
+
+/**
+ * A fingerprint of a checkpoint folder: names, sizes and contents, of very large files the contents of both ends.
+ * Where the folder lies is no part of it.
+ *
+ * @throws UserError for a folder that is not there or holds no checkpoint.
+ */
+export async function fingerprint(folder: string): Promise<string> {
+  const names = (await readdir(folder).catch(() => [])).filter((name) => decisive.test(name)).sort()
+  if (!names.includes('config.json')) {
+    throw new UserError(
+      `There is no checkpoint in ${folder}: give --model a folder in Hugging Face's layout (config.json, ` +
+        'tokenizer.json, model.safetensors).',
+    )
+  }
+  const hash = createHash('sha256')
+  for (const name of names) {
+    const path = join(folder, name)
+    const { size } = await stat(path)
+    hash.update(`${name} ${size}\n`)
+    const file = await open(path)
+    try {
+      const ends =
+        size <= 2 * HASHED
+          ? [[0, size]]
+          : [
+              [0, HASHED],
+              [size - HASHED, size],
+            ]
+      for (const [start, end] of ends) {
+        const bytes = Buffer.alloc(end - start)
+        await file.read(bytes, 0, bytes.length, start)
+        hash.update(bytes)
+      }
+    } finally {
+      await file.close()
+    }
+  }
+  return hash.digest('hex')
+}

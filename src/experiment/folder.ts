@@ -1,0 +1,147 @@
+/**
+ * The run folder: opens a new one, or continues one that the same configuration made, and never mixes two. Touches
+ * the file system only.
+ */
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { UserError } from '../errors.ts'
+import { writeJsonAtomic } from '../files.ts'
+import { isLock, lockFolder } from './lock.ts'
+
+/** Marks experiment.json as this project's. */
+const kind = 'message-board experiment'
+
+/** What experiment.json says. Two runs of equal `identity` compute the same, so their jobs are one another's. */
+export interface RunRecord {
+  identity: unknown
+  [about: string]: unknown
+}
+
+export interface RunFolder {
+  path: string
+  /** Gives the folder's lock back. */
+  release: () => void
+}
+
+/** Files of a finished run, beside its jobs' folders. */
+export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'] as const
+
+/** Names of jobs' folders: base-1, base-shared, baseline-s17, recipe-s18. */
+const jobFolder = /^(base-\d+|base-shared|(baseline|recipe)-s\d+)$/
+
+/**
+ * Opens `path` for a run: an empty or new folder, or one whose run has an equal identity. With `fresh` an earlier
+ * run in it, whatever its configuration, is removed first.
+ *
+ * @throws UserError for a folder that cannot be written, that holds other things, that another process is writing,
+ * or whose run was configured otherwise (naming what differs).
+ */
+export async function openRunFolder(
+  path: string,
+  record: RunRecord,
+  { fresh = false }: { fresh?: boolean } = {},
+): Promise<RunFolder> {
+  try {
+    await mkdir(path, { recursive: true })
+    const found = await readdir(path)
+    if (!found.includes('experiment.json') && found.some((name) => !isLock(name) && !isScratch(name))) {
+      throw new UserError(`${path} already holds other files: choose a new or empty folder with --out.`)
+    }
+    const release = await lockFolder(path)
+    try {
+      const earlier = await readEarlier(path)
+      if (earlier !== null && fresh) await removeRun(path)
+      if (earlier !== null && !fresh) {
+        const changes = differences(earlier.identity, record.identity)
+        if (changes.length > 0) {
+          throw new UserError(
+            `${path} holds a run with another configuration (${changes.slice(0, 4).join('; ')}` +
+              `${changes.length > 4 ? `; ${changes.length - 4} more` : ''}): ` +
+              'use another --out, or --fresh to remove that run and start again.',
+          )
+        }
+      }
+      await removeScratch(path)
+      await writeJsonAtomic(join(path, 'experiment.json'), { kind, schemaVersion: 1, ...record })
+    } catch (error) {
+      release()
+      throw error
+    }
+    return { path, release }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (
+      code === 'EACCES' ||
+      code === 'EPERM' ||
+      code === 'EROFS' ||
+      code === 'ENOTDIR' ||
+      code === 'EEXIST'
+    ) {
+      throw new UserError(`${path} cannot be written (${code}): choose another folder with --out.`)
+    }
+    throw error
+  }
+}
+
+/** Temporary files that a killed writer left (see writeAtomically and lockFolder). */
+function isScratch(name: string): boolean {
+  return name.startsWith('.') && name.endsWith('.tmp')
+}
+
+/** Removes what a killed writer left half-written in a folder that this process alone writes. */
+export async function removeScratch(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    // Another process may be asking for the lock at this moment, and needs its draft.
+    if (isScratch(name) && !name.startsWith('.lock.')) await rm(join(folder, name), { force: true })
+  }
+}
+
+async function readEarlier(path: string): Promise<RunRecord | null> {
+  const file = join(path, 'experiment.json')
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+  let record: (RunRecord & { kind?: unknown; schemaVersion?: unknown }) | null = null
+  try {
+    record = JSON.parse(text)
+  } catch {
+    // Not JSON: not ours, as is anything else without the mark.
+  }
+  if (record?.kind !== kind) {
+    throw new UserError(`${file} was not written by message-board: choose another folder with --out.`)
+  }
+  if (record.schemaVersion !== 1) {
+    throw new UserError(
+      `${file} has schemaVersion ${record.schemaVersion}, and this version reads 1: choose another folder with --out.`,
+    )
+  }
+  return record
+}
+
+/** Removes a run's own files, and nothing that a person may have put beside them. */
+async function removeRun(path: string): Promise<void> {
+  for (const name of await readdir(path)) {
+    const ours = jobFolder.test(name) || (resultFiles as readonly string[]).includes(name)
+    if (ours) await rm(join(path, name), { recursive: true, force: true })
+  }
+  // Last, so that a removal cut short is still known as a run.
+  await rm(join(path, 'experiment.json'), { force: true })
+}
+
+/** Where two plain values differ: "train.steps: 40 before, 60 now". */
+export function differences(before: unknown, now: unknown, path = ''): string[] {
+  if (isRecord(before) && isRecord(now)) {
+    const keys = [...new Set([...Object.keys(before), ...Object.keys(now)])]
+    return keys.flatMap((key) => differences(before[key], now[key], path === '' ? key : `${path}.${key}`))
+  }
+  const [a, b] = [JSON.stringify(before), JSON.stringify(now)]
+  return a === b ? [] : [`${path}: ${a ?? 'absent'} before, ${b ?? 'absent'} now`]
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,330 @@
+/**
+ * results.json: what a run found, as one documented record (docs/results.md), computed from its jobs' folders alone.
+ * Pure: the same jobs give the same record, and what depends on the clock is kept apart (see withoutTimings).
+ */
+import { z } from 'zod'
+import { type ReaderCounts, whatReadersDid } from '../board/readers.ts'
+import type { Board } from '../board/types.ts'
+import { compare, hackScan, type Interval, noiseBand, passAt, type SeedScores } from '../stats/index.ts'
+import type { Problem } from '../tasks/types.ts'
+import type { StepMetrics } from '../train/loop.ts'
+import type { ArmName } from './config.ts'
+import type { JobOutcome } from './job.ts'
+
+const share = z.number().min(0).max(1)
+const interval: z.ZodType<Interval> = z.tuple([z.number(), z.number()])
+
+const boardSchema: z.ZodType<ReaderCounts> = z.strictObject({
+  noteAcc: share,
+  voteAcc: share,
+  anyNote: share,
+  switched: share,
+  rescued: share,
+  misled: share,
+  notesCut: share,
+  repliesCut: share,
+  notesBoxed: share,
+  noteChars: z.number(),
+  replyChars: z.number(),
+  noteTokens: z.number(),
+  replyTokens: z.number(),
+})
+
+const armFields = {
+  passAt1: share,
+  ci95: interval,
+  passAtK: share,
+  k: z.number().int(),
+  chars: z.number(),
+  board: boardSchema,
+}
+const baseArmSchema = z.strictObject({ ...armFields, runs: z.array(share) })
+const trainedArmSchema = z.strictObject({
+  ...armFields,
+  reads: z.string(),
+  seeds: z.array(z.number().int()),
+  perSeed: z.array(share),
+  ci95PerSeed: z.array(interval),
+  passAtKPerSeed: z.array(share),
+  boardPerSeed: z.array(boardSchema),
+  pooled: share,
+  steps: z.number().int(),
+  minutes: z.number(),
+})
+
+const traceSchema = z.strictObject({
+  seed: z.number().int(),
+  reward: z.array(share),
+  informative: z.array(share),
+  noteAcc: z.array(share),
+  replyChars: z.array(z.number()),
+  gradNorm: z.array(z.number()),
+  /** Mean reward of the first and of the last ten steps (of all, where there are fewer). */
+  rewardFirst10: share,
+  rewardLast10: share,
+})
+
+export const resultsSchema = z.strictObject({
+  schemaVersion: z.literal(1),
+  model: z.strictObject({ name: z.string(), sha256: z.string() }),
+  task: z.strictObject({ name: z.string(), train: z.number().int(), holdout: z.number().int() }),
+  config: z.record(z.string(), z.unknown()),
+  seeds: z.array(z.number().int()),
+  arms: z.strictObject({
+    base: baseArmSchema.nullable(),
+    baseSharedBoard: baseArmSchema.nullable(),
+    baseline: trainedArmSchema.nullable(),
+    recipe: trainedArmSchema.nullable(),
+  }),
+  delta: z
+    .strictObject({
+      recipeVsBaseline: z.number(),
+      ci95: interval,
+      verdict: z.enum(['moved', 'moved the wrong way', 'flat', 'unresolved']),
+      why: z.string(),
+      p: z.number(),
+      smallestEffect: z.number().nullable(),
+      flatWithin: z.number(),
+      warnings: z.array(z.string()),
+    })
+    .nullable(),
+  checks: z.strictObject({
+    noise: z
+      .strictObject({ runs: z.array(share), runStd: z.number(), t: z.number(), band: z.number() })
+      .nullable(),
+    decontamination: z.strictObject({ dropped: z.number().int() }),
+    length: z.array(z.strictObject({ arm: z.string(), before: z.number(), after: z.number() })),
+    cut: z.array(z.strictObject({ arm: z.string(), notes: share, replies: share })),
+    /** Of the last training batch of each job: the text feature that best separates reward within a problem. */
+    hackScan: z.array(
+      z.strictObject({
+        job: z.string(),
+        floor: z.number(),
+        top: z.strictObject({ name: z.string(), rho: z.number() }).nullable(),
+        why: z.string(),
+      }),
+    ),
+    overOptimisation: z.strictObject({ proxy: z.null(), overOptimised: z.literal(false), why: z.string() }),
+  }),
+  trainTrace: z.strictObject({ baseline: z.array(traceSchema), recipe: z.array(traceSchema) }),
+  failed: z.array(z.strictObject({ job: z.string(), why: z.string() })),
+  versions: z.record(z.string(), z.string()),
+  timing: z.strictObject({
+    finishedAt: z.string(),
+    minutes: z.number(),
+    jobs: z.record(z.string(), z.strictObject({ trainMinutes: z.number(), evaluationMinutes: z.number() })),
+  }),
+})
+
+export type Results = z.infer<typeof resultsSchema>
+export type TrainedArm = z.infer<typeof trainedArmSchema>
+export type BaseArm = z.infer<typeof baseArmSchema>
+
+/** What the results say of a run beside what its jobs found. */
+export interface RunFacts {
+  model: Results['model']
+  task: { name: string }
+  config: Record<string, unknown>
+  seeds: number[]
+  train: readonly Problem[]
+  holdout: readonly Problem[]
+  dropped: number
+  versions: Record<string, string>
+  failed: Results['failed']
+  finishedAt: string
+}
+
+/** Computes the results from finished jobs. Jobs that failed are absent, and an arm without jobs is null. */
+export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Results {
+  const base = outcomes.filter(({ job }) => job.trained === null && job.name !== 'base-shared')
+  const shared = outcomes.filter(({ job }) => job.name === 'base-shared')
+  const trained = (arm: ArmName) => outcomes.filter(({ job }) => job.trained?.arm === arm)
+  const arms = {
+    base: baseArm(base),
+    baseSharedBoard: baseArm(shared),
+    baseline: trainedArm(trained('baseline')),
+    recipe: trainedArm(trained('recipe')),
+  }
+  return {
+    schemaVersion: 1,
+    model: facts.model,
+    task: { name: facts.task.name, train: facts.train.length, holdout: facts.holdout.length },
+    config: facts.config,
+    seeds: facts.seeds,
+    arms,
+    delta: delta(trained('baseline'), trained('recipe'), arms.base?.runs ?? [], facts.failed),
+    checks: {
+      noise: noise(arms),
+      decontamination: { dropped: facts.dropped },
+      length: lengths(arms),
+      cut: Object.entries(arms).flatMap(([arm, found]) =>
+        found ? [{ arm, notes: found.board.notesCut, replies: found.board.repliesCut }] : [],
+      ),
+      hackScan: [...trained('baseline'), ...trained('recipe')].map(scan),
+      overOptimisation: {
+        proxy: null,
+        overOptimised: false,
+        why: 'The reward is the target: there is no proxy to over-optimise.',
+      },
+    },
+    trainTrace: { baseline: trained('baseline').map(trace), recipe: trained('recipe').map(trace) },
+    failed: facts.failed,
+    versions: facts.versions,
+    timing: {
+      finishedAt: facts.finishedAt,
+      minutes: sum(outcomes.map(minutes)),
+      jobs: Object.fromEntries(
+        outcomes.map(({ job, seconds }) => [
+          job.name,
+          { trainMinutes: seconds.train / 60, evaluationMinutes: seconds.evaluation / 60 },
+        ]),
+      ),
+    },
+  }
+}
+
+/** The results without all that the clock decided: equal for two runs of one configuration on one machine. */
+export function withoutTimings(results: Results): unknown {
+  const { timing: _, ...kept } = results
+  const still = (arm: TrainedArm | null) => arm && { ...arm, minutes: 0 }
+  const { arms } = results
+  return { ...kept, arms: { ...arms, baseline: still(arms.baseline), recipe: still(arms.recipe) } }
+}
+
+const rewards = (boards: readonly Board[]) =>
+  boards.map(({ replies }) => replies.map((reply) => (reply.correct ? 1 : 0)))
+
+/** Several evaluations of the same problems as one: a problem's rollouts are those of all. */
+function pooled(outcomes: readonly JobOutcome[]) {
+  const runs = outcomes.map(({ boards }) => passAt(rewards(boards)))
+  const all = passAt(
+    outcomes[0].boards.map((_, p) => outcomes.flatMap(({ boards }) => rewards(boards)[p])),
+    { k: runs[0].k },
+  )
+  const board = whatReadersDid(outcomes.flatMap(({ boards }) => boards))
+  return {
+    runs,
+    summary: {
+      passAt1: all.passAt1.value,
+      ci95: all.passAt1.ci95,
+      // Of one policy's k replies, then averaged: replies of different policies do not help one another.
+      passAtK: mean(runs.map(({ passAtK }) => passAtK.value)),
+      k: runs[0].k,
+      chars: board.replyChars,
+      board,
+    },
+  }
+}
+
+function baseArm(outcomes: readonly JobOutcome[]): BaseArm | null {
+  if (outcomes.length === 0) return null
+  const { runs, summary } = pooled(outcomes)
+  return { ...summary, runs: runs.map(({ passAt1 }) => passAt1.value) }
+}
+
+function trainedArm(outcomes: readonly JobOutcome[]): TrainedArm | null {
+  if (outcomes.length === 0) return null
+  const { runs, summary } = pooled(outcomes)
+  return {
+    ...summary,
+    reads: outcomes[0].job.reads.name,
+    seeds: outcomes.map(seedOf),
+    perSeed: runs.map(({ passAt1 }) => passAt1.value),
+    ci95PerSeed: runs.map(({ passAt1 }) => passAt1.ci95),
+    passAtKPerSeed: runs.map(({ passAtK }) => passAtK.value),
+    boardPerSeed: outcomes.map(({ boards }) => whatReadersDid(boards)),
+    pooled: summary.passAt1,
+    steps: outcomes[0].metrics.length,
+    minutes: sum(outcomes.map(minutes)),
+  }
+}
+
+function delta(
+  baseline: readonly JobOutcome[],
+  recipe: readonly JobOutcome[],
+  baseRuns: number[],
+  failed: Results['failed'],
+): Results['delta'] {
+  if (baseline.length === 0 || recipe.length === 0) return null
+  const found = compare({ baseline: baseline.map(scores), recipe: recipe.map(scores), baseRuns })
+  const incomplete = failed.map(({ job }) => job).join(', ')
+  return {
+    recipeVsBaseline: found.delta,
+    ci95: found.ci95,
+    // A verdict on what happened to survive would not be the experiment's.
+    verdict: failed.length > 0 ? 'unresolved' : found.verdict,
+    why: failed.length > 0 ? `Not all jobs finished (${incomplete}): run the same command again.` : found.why,
+    p: found.p,
+    smallestEffect: found.smallestEffect,
+    flatWithin: found.flatWithin,
+    warnings: found.warnings,
+  }
+}
+
+function scores(outcome: JobOutcome): SeedScores {
+  const values = rewards(outcome.boards)
+  return {
+    seed: seedOf(outcome),
+    problems: outcome.boards.map(({ problemId }, p) => ({ id: problemId, scores: values[p] })),
+  }
+}
+
+function noise({ base, baseline, recipe }: Results['arms']): Results['checks']['noise'] {
+  if (!base || base.runs.length < 2) return null
+  // Without an arm the band is the one of a single run against another.
+  const { runs, runStd, t, band } = noiseBand(
+    base.runs,
+    baseline?.seeds.length ?? 1,
+    recipe?.seeds.length ?? 1,
+  )
+  return { runs, runStd, t, band }
+}
+
+function lengths({ base, baseSharedBoard, baseline, recipe }: Results['arms']): Results['checks']['length'] {
+  // Each arm is held against the base under the board that the arm reads.
+  return [
+    ...(base && baseline ? [{ arm: 'baseline', before: base.chars, after: baseline.chars }] : []),
+    ...(baseSharedBoard && recipe
+      ? [{ arm: 'recipe', before: baseSharedBoard.chars, after: recipe.chars }]
+      : []),
+  ]
+}
+
+function scan({ job, lastBatch }: JobOutcome): Results['checks']['hackScan'][number] {
+  const { floor, top, why } = hackScan(
+    lastBatch.flatMap(({ problemId, replies }) =>
+      replies.map((reply) => ({
+        problemId,
+        text: reply.text,
+        reward: reply.correct ? 1 : 0,
+        features: { tokens: reply.tokens, cut: reply.cut ? 1 : 0 },
+      })),
+    ),
+  )
+  return { job: job.name, floor, top: top && { name: top.name, rho: top.rho }, why }
+}
+
+function trace(outcome: JobOutcome): z.infer<typeof traceSchema> {
+  const { metrics } = outcome
+  const column = (of: (step: StepMetrics) => number) => metrics.map(of)
+  const reward = column((step) => step.reward)
+  return {
+    seed: seedOf(outcome),
+    reward,
+    informative: column((step) => step.informative),
+    noteAcc: column((step) => step.noteAcc),
+    replyChars: column((step) => step.replyChars),
+    gradNorm: column((step) => step.gradNorm),
+    rewardFirst10: mean(reward.slice(0, 10)),
+    rewardLast10: mean(reward.slice(-10)),
+  }
+}
+
+function seedOf({ job }: JobOutcome): number {
+  if (!job.trained) throw new Error(`${job.name} has no training seed`)
+  return job.trained.seed
+}
+
+const minutes = ({ seconds }: JobOutcome): number => (seconds.train + seconds.evaluation) / 60
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
+const mean = (values: readonly number[]): number => sum(values) / values.length

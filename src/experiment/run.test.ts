@@ -1,0 +1,273 @@
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Engine, Policy } from '../engine/contract.ts'
+import { writeTinyModel } from '../selftest/tiny-model.ts'
+import type { Experiment } from './config.ts'
+import { openEngine } from './engine.ts'
+import type { RunEvent } from './job.ts'
+import { type Results, resultsSchema, withoutTimings } from './results.ts'
+import { type RunOptions, runExperiment } from './run.ts'
+import { tinyExperiment } from './testing/tiny-experiment.ts'
+
+let folder: string
+let model: string
+/** One real engine for all runs: opening it is the slow part. */
+let engine: Engine
+/** The folder of a whole run that nothing interrupted, and its results. */
+let whole: string
+let expected: Results
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'run-'))
+  model = join(folder, 'model')
+  await writeTinyModel(model, 1)
+  whole = join(folder, 'whole')
+  engine = await openEngine(tinyExperiment(model))
+  expected = await run(tinyExperiment(model), { out: whole })
+})
+
+afterAll(async () => {
+  await engine.close()
+  await rm(folder, { recursive: true })
+})
+
+const run = (experiment: Experiment, options: RunOptions) =>
+  runExperiment(experiment, { openEngine: async () => ({ ...engine, close: async () => {} }), ...options })
+
+const fresh = (() => {
+  let count = 0
+  return () => join(folder, `run-${count++}`)
+})()
+
+const read = (out: string, name: string) => readFile(join(out, name), 'utf8')
+
+/** All rollouts of a run, and its metrics without their timings. */
+async function records(out: string): Promise<unknown> {
+  const jobs = (await readdir(out)).filter((name) => /^(base|baseline|recipe)-/.test(name)).sort()
+  return Promise.all(
+    jobs.map(async (job) => ({
+      job,
+      rollouts: await read(out, join(job, 'rollouts.jsonl')),
+      metrics: (await read(out, join(job, 'metrics.jsonl')).catch(() => ''))
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => ({ ...JSON.parse(line), seconds: null })),
+    })),
+  )
+}
+
+describe('a run', () => {
+  it('leaves the files that a person and a program read', async () => {
+    expect((await readdir(whole)).sort()).toEqual([
+      '.lock-1',
+      'base-1',
+      'base-2',
+      'base-shared',
+      'baseline-s17',
+      'baseline-s18',
+      'experiment.json',
+      'post.md',
+      'recipe-s17',
+      'recipe-s18',
+      'results.json',
+      'table.md',
+    ])
+    expect((await readdir(join(whole, 'recipe-s18'))).sort()).toEqual([
+      'checkpoint-3',
+      'metrics.jsonl',
+      'progress.json',
+      'rollouts.jsonl',
+    ])
+    expect(await readdir(join(whole, 'recipe-s18/checkpoint-3'))).toContain('adapter_model.safetensors')
+    const lines = (await read(whole, 'recipe-s18/rollouts.jsonl')).trim().split('\n')
+    expect(lines).toHaveLength(3 * 2 + 6)
+    expect(JSON.parse(lines[0])).toMatchObject({
+      phase: 'train',
+      step: 1,
+      problem: { gold: expect.any(String) },
+    })
+    expect(JSON.parse(lines[11])).toMatchObject({ phase: 'evaluation', problem: { id: 'holdout-5' } })
+  })
+
+  it('writes results that fit their schema and count what the rollouts say', async () => {
+    const results = resultsSchema.parse(JSON.parse(await read(whole, 'results.json')))
+    expect(results).toEqual(expected)
+    const lines = (await read(whole, 'recipe-s17/rollouts.jsonl')).trim().split('\n')
+    const replies = lines
+      .map((line) => JSON.parse(line))
+      .filter(({ phase }) => phase === 'evaluation')
+      .flatMap((line) => line.replies as { correct: boolean }[])
+    const right = replies.filter(({ correct }) => correct).length / replies.length
+    const { recipe, baseline } = results.arms
+    expect(recipe?.perSeed[0]).toBeCloseTo(right, 12)
+    expect(recipe?.pooled).toBeCloseTo((recipe!.perSeed[0] + recipe!.perSeed[1]) / 2, 12)
+    expect(results.delta?.recipeVsBaseline).toBeCloseTo(recipe!.pooled - baseline!.pooled, 12)
+    expect(results.checks.decontamination.dropped).toBe(1)
+    expect(results.trainTrace.recipe.map(({ reward }) => reward.length)).toEqual([3, 3])
+  })
+
+  it('draws the same first notes in both arms, and different ones for another seed', async () => {
+    const first = async (job: string) =>
+      JSON.parse((await read(whole, `${job}/rollouts.jsonl`)).split('\n')[0])
+    expect((await first('recipe-s17')).notes).toEqual((await first('baseline-s17')).notes)
+    expect((await first('recipe-s17')).problem).toEqual((await first('baseline-s17')).problem)
+    expect((await first('recipe-s18')).notes).not.toEqual((await first('recipe-s17')).notes)
+  })
+
+  it('is the same when made again', async () => {
+    const out = fresh()
+    const results = await run(tinyExperiment(model), { out })
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+    expect(await records(out)).toEqual(await records(whole))
+  })
+
+  it('is read back, not run, when it is finished', async () => {
+    const results = await run(tinyExperiment(model), {
+      out: whole,
+      openEngine: () => Promise.reject(new Error('no engine is needed')),
+    })
+    expect({ ...results.timing, finishedAt: '' }).toEqual({ ...expected.timing, finishedAt: '' })
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+  })
+})
+
+describe('an interrupted run', () => {
+  it('goes on to the same results, wherever it was stopped', async () => {
+    const events: RunEvent[] = []
+    const out = fresh()
+    await run(tinyExperiment(model), { out, onEvent: (event) => events.push(event) })
+    const stops = events.flatMap((event, i) => (event.type === 'step' || event.type === 'tokens' ? [i] : []))
+    for (const stop of [stops[3], stops[Math.floor(stops.length / 2)], stops.at(-2)!]) {
+      const halted = fresh()
+      const controller = new AbortController()
+      let seen = 0
+      const halting = run(tinyExperiment(model), {
+        out: halted,
+        signal: controller.signal,
+        onEvent: () => {
+          if (seen++ === stop) controller.abort(new Error('stopped here'))
+        },
+      })
+      await expect(halting).rejects.toThrow('stopped here')
+      const results = await run(tinyExperiment(model), { out: halted })
+      expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+      expect(await records(halted)).toEqual(await records(whole))
+    }
+  })
+
+  it('drops what lies beyond the last whole step', async () => {
+    const out = fresh()
+    await cp(whole, out, { recursive: true })
+    const job = join(out, 'recipe-s18')
+    const progress = JSON.parse(await read(job, 'progress.json'))
+    // As a kill in the second portion of the evaluation would leave it: half a line, and a temporary file.
+    const lines = (await read(job, 'rollouts.jsonl')).split('\n')
+    const whole10 = `${lines.slice(0, 10).join('\n')}\n`
+    await writeFile(join(job, 'rollouts.jsonl'), whole10 + lines[10].slice(0, 50))
+    await writeFile(join(job, '.progress.json.x.tmp'), '{"ste')
+    const bytes = { ...progress.bytes, rollouts: Buffer.byteLength(whole10) }
+    await writeFile(join(job, 'progress.json'), JSON.stringify({ ...progress, evaluated: 4, bytes }))
+    const results = await run(tinyExperiment(model), { out })
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+    expect(await records(out)).toEqual(await records(whole))
+    expect(await readdir(job)).not.toContain('.progress.json.x.tmp')
+  })
+})
+
+/** The real engine, but the loss of one job's second update is not a number. */
+function brokenAt(broken: { arm: number }) {
+  return async (): Promise<Engine> => {
+    let trained = 0
+    return {
+      ...engine,
+      close: async () => {},
+      async createPolicy(options) {
+        const policy = await engine.createPolicy(options)
+        if (!options?.lora || trained++ !== broken.arm) return policy
+        let updates = 0
+        const forwardBackward: Policy['forwardBackward'] = async (batch, loss) => {
+          const report = await policy.forwardBackward(batch, loss)
+          return updates++ === 1 ? { ...report, loss: Number.NaN } : report
+        }
+        return { ...policy, forwardBackward }
+      },
+    }
+  }
+}
+
+describe('a failing job', () => {
+  it('says which step, keeps the last good state, and leaves the others alone', async () => {
+    const out = fresh()
+    const results = await run(tinyExperiment(model), { out, openEngine: brokenAt({ arm: 1 }) })
+    expect(results.failed).toEqual([
+      { job: 'recipe-s17', why: expect.stringMatching(/^step 2 failed: the loss became NaN/) },
+    ])
+    expect(results.delta?.verdict).toBe('unresolved')
+    expect(results.delta?.why).toContain('recipe-s17')
+    expect(results.arms.recipe?.seeds).toEqual([18])
+    expect(await readdir(join(out, 'recipe-s17'))).toContain('checkpoint-1')
+
+    // A rerun pays for the rest of that job alone, and ends where a run without the failure does.
+    const steps: string[] = []
+    const again = await run(tinyExperiment(model), {
+      out,
+      onEvent: (event) => {
+        if (event.type === 'step') steps.push(`${event.job} ${event.metrics.step}`)
+      },
+    })
+    expect(steps).toEqual(['recipe-s17 2', 'recipe-s17 3'])
+    expect(withoutTimings(again)).toEqual(withoutTimings(expected))
+  })
+})
+
+describe('the run folder', () => {
+  it('refuses another configuration, naming what differs, and starts afresh when told', async () => {
+    const out = fresh()
+    const small = { seeds: [17] }
+    await run(tinyExperiment(model, small), { out, arms: ['baseline'] })
+    const longer = tinyExperiment(model, { ...small, train: { steps: 4, problemsPerStep: 2 } })
+    await expect(run(longer, { out })).rejects.toThrow(/config\.train\.steps: 3 before, 4 now.*--fresh/s)
+    const results = await run(longer, { out, arms: ['baseline'], fresh: true })
+    expect(results.arms.baseline?.steps).toBe(4)
+    expect(results.arms.recipe).toBe(null)
+    expect(results.delta).toBe(null)
+  })
+
+  it('refuses a model whose weights changed under the same path', async () => {
+    const out = fresh()
+    const changing = fresh()
+    await writeTinyModel(changing, 1)
+    const experiment = () => tinyExperiment(changing, { seeds: [17] })
+    await run(experiment(), { out, arms: [] })
+    await writeTinyModel(changing, 2)
+    await expect(run(experiment(), { out, arms: [] })).rejects.toThrow(/model: /)
+  })
+
+  it('pays for a new seed alone', async () => {
+    const out = fresh()
+    await run(tinyExperiment(model, { seeds: [17] }), { out })
+    const kept: string[] = []
+    const results = await run(tinyExperiment(model), {
+      out,
+      onEvent: (event) => {
+        if (event.type === 'job' && event.state === 'kept') kept.push(event.job)
+      },
+    })
+    expect(kept).toEqual(['base-1', 'base-2', 'base-shared', 'baseline-s17', 'recipe-s17'])
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+  })
+
+  it('refuses limits that the context cannot hold', async () => {
+    const board = { copies: 4, noteTokens: 200, replyTokens: 100 }
+    const halting = run(tinyExperiment(model, { board: { ...board, readTokens: null } }), {
+      out: fresh(),
+    })
+    await expect(halting).rejects.toThrow(/lower board\.noteTokens/)
+    const long = run(tinyExperiment(model, { board: { ...board, readTokens: 500 } }), {
+      out: fresh(),
+    })
+    await expect(long).rejects.toThrow(/do not fit the model's context of 512/)
+  })
+})

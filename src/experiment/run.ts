@@ -1,0 +1,165 @@
+/**
+ * Runs an experiment into a folder: opens or continues the folder, runs every job that is not finished, and writes
+ * what was found. The same call again pays only for what is missing.
+ */
+import { arch, cpus, platform, totalmem } from 'node:os'
+import { join } from 'node:path'
+import type { Engine } from '../engine/contract.ts'
+import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
+import { post } from '../report/post.ts'
+import { tableMarkdown } from '../report/table.ts'
+import type { Problem } from '../tasks/types.ts'
+import { type ArmName, armNames, builtInModel, configRecord, type Experiment } from './config.ts'
+import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
+import { openRunFolder } from './folder.ts'
+import {
+  isFinished,
+  type JobContext,
+  planJobs,
+  type RunEvent,
+  readOutcome,
+  readProgress,
+  runJob,
+  stepsOf,
+} from './job.ts'
+import { checkPrompts, checkSplit } from './preflight.ts'
+import { type Results, resultsSchema, summarise } from './results.ts'
+
+export interface RunOptions {
+  /** The run folder: new, empty, or of the same experiment. */
+  out: string
+  /** Removes an earlier run in `out` first. */
+  fresh?: boolean
+  /** The arms to train; both unless told. */
+  arms?: readonly ArmName[]
+  onEvent?: (event: RunEvent) => void
+  /** Stops the run when aborted; what was finished is kept. */
+  signal?: AbortSignal
+  /** Opens the engine; the one that the experiment names unless told. */
+  openEngine?: (experiment: Experiment) => Promise<Engine>
+}
+
+/**
+ * Runs what is left of an experiment and returns its results, which are also in `out`. A job that fails is named in
+ * `results.failed` and does not stop the others.
+ *
+ * @throws UserError for a configuration, model, task or folder that cannot be used, before any work is done.
+ */
+export async function runExperiment(experiment: Experiment, options: RunOptions): Promise<Results> {
+  const { out, signal, arms = armNames, onEvent = () => {} } = options
+  signal?.throwIfAborted()
+  const split = await experiment.task.load()
+  checkSplit(experiment, split)
+  const model = {
+    name: experiment.model === builtInModel ? 'word-problems (built-in)' : experiment.model,
+    sha256: await fingerprint(experiment.model),
+  }
+  const config = configRecord(experiment)
+  const { train, holdout, dropped } = split
+  const folder = await openRunFolder(
+    out,
+    {
+      identity: {
+        config,
+        model: model.sha256,
+        data: {
+          train: train.length,
+          holdout: holdout.length,
+          sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
+        },
+        versions: decidingVersions(experiment),
+      },
+      model: model.name,
+      arms,
+      seeds: experiment.seeds,
+      versions: versions(experiment),
+      machine: {
+        processor: cpus()[0]?.model ?? 'unknown',
+        cores: cpus().length,
+        memoryGiB: Math.round(totalmem() / 2 ** 30),
+        system: `${platform()} ${arch()}`,
+      },
+    },
+    { fresh: options.fresh },
+  )
+  let engine: Engine | undefined
+  try {
+    const jobs = await Promise.all(
+      planJobs(experiment, arms).map(async (job) => {
+        const progress = await readProgress(out, job)
+        return { job, progress, finished: isFinished(experiment, job, progress, holdout.length) }
+      }),
+    )
+    onEvent({
+      type: 'plan',
+      jobs: jobs.map(({ job, progress }) => ({
+        name: job.name,
+        steps: stepsOf(experiment, job),
+        problems: holdout.length,
+        progress,
+      })),
+    })
+
+    const failed: Results['failed'] = []
+    const finished = []
+    for (const { job, finished: kept } of jobs) {
+      if (kept) {
+        onEvent({ type: 'job', job: job.name, state: 'kept' })
+        finished.push(job)
+        continue
+      }
+      if (!engine) {
+        engine = await (options.openEngine ?? openEngine)(experiment)
+        checkPrompts(
+          experiment,
+          engine,
+          split,
+          armNames.map((arm) => experiment.arms[arm].reads),
+        )
+      }
+      const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
+      onEvent({ type: 'job', job: job.name, state: 'started' })
+      try {
+        await runJob(context, job)
+        finished.push(job)
+        onEvent({ type: 'job', job: job.name, state: 'finished' })
+      } catch (error) {
+        signal?.throwIfAborted()
+        const why = error instanceof Error ? error.message : String(error)
+        failed.push({ job: job.name, why })
+        onEvent({ type: 'job', job: job.name, state: 'failed', why })
+      }
+    }
+
+    const results = summarise(
+      {
+        model,
+        task: { name: experiment.task.name },
+        config,
+        seeds: experiment.seeds,
+        train,
+        holdout,
+        dropped,
+        versions: versions(experiment),
+        failed,
+        finishedAt: new Date().toISOString(),
+      },
+      await Promise.all(finished.map((job) => readOutcome(out, job))),
+    )
+    return await writeResults(out, results)
+  } finally {
+    await engine?.close()
+    folder.release()
+  }
+}
+
+/** Writes the results and the texts made from them. An unchanged result keeps its file, and so its date. */
+async function writeResults(out: string, results: Results): Promise<Results> {
+  resultsSchema.parse(results)
+  await writeJsonAtomic(join(out, 'results.json'), results)
+  await writeFileAtomic(join(out, 'table.md'), tableMarkdown(results))
+  await writeFileAtomic(join(out, 'post.md'), post(results))
+  return results
+}
+
+const problemKey = ({ id, question, gold }: Problem) => [id, question, gold]

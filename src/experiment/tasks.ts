@@ -1,0 +1,44 @@
+/** Which task a name on the command line means, and how an experiment's own task is made smaller. Reads no problems. */
+import { join } from 'node:path'
+import { UserError } from '../errors.ts'
+import { gsm8k, jsonl, svamp } from '../tasks/files.ts'
+import type { Problem, Task } from '../tasks/types.ts'
+import { wordProblems } from '../tasks/word-problems.ts'
+import { referenceSettings, type Settings } from './defaults.ts'
+
+type Sizes = Settings['problems']
+
+/** `word-problems`, or a path: a JSONL file, SVAMP.json, or a folder with GSM8K's train.jsonl and test.jsonl. */
+export function taskNamed(name: string, sizes: Partial<Sizes>): Task {
+  const size = { ...referenceSettings.problems, ...sizes }
+  if (name === 'word-problems') return wordProblems(size)
+  if (name.endsWith('.jsonl')) return jsonl(name, size)
+  if (name.endsWith('SVAMP.json')) return svamp({ ...size, path: name })
+  if (/[\\/]/.test(name)) return gsm8k({ ...size, folder: join(name) })
+  throw new UserError(
+    `There is no task "${name}": give word-problems, a .jsonl file, a SVAMP.json, or ./folder with GSM8K's train.jsonl ` +
+      'and test.jsonl.',
+  )
+}
+
+/** The first problems of a task: it has shuffled them already. */
+export function cutTask(task: Task, sizes: Partial<Sizes>): Task {
+  const first = (problems: Problem[], set: keyof Sizes) => {
+    const size = sizes[set] ?? problems.length
+    if (size > problems.length) {
+      throw new UserError(
+        `--${set} asks for ${size} problems and the experiment's task ${task.name} gives ${problems.length}: ` +
+          'ask for fewer, or for more where the experiment names its task.',
+      )
+    }
+    return problems.slice(0, size)
+  }
+  return {
+    name: task.name,
+    config: { ...task.config, ...sizes },
+    async load() {
+      const { train, holdout, dropped } = await task.load()
+      return { train: first(train, 'train'), holdout: first(holdout, 'holdout'), dropped }
+    },
+  }
+}

@@ -1,0 +1,35 @@
+/** The result table with the checks under it, for a terminal and as Markdown. Pure: reads results.json alone. */
+import type { Results } from '../experiment/results.ts'
+import { checkLines } from './checks.ts'
+import { tableHeader, tableRows } from './rows.ts'
+
+/** For a terminal: aligned columns, then one line for each check. */
+export function tableText(results: Results): string {
+  const table = [tableHeader(results), ...tableRows(results)]
+  const widths = table[0].map((_, column) => Math.max(...table.map((row) => row[column].length)))
+  const lines = table.map((row) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column])))
+      .join('  ')
+      .trimEnd(),
+  )
+  const checks = checkLines(results)
+  const width = Math.max(...checks.map(([what]) => what.length))
+  return `${title(results)}\n\n${lines.join('\n')}\n\n${checks.map(([what, said]) => `${what.padEnd(width)}  ${said}`).join('\n')}\n`
+}
+
+/** table.md. */
+export function tableMarkdown(results: Results): string {
+  const [header, ...rows] = [tableHeader(results), ...tableRows(results)].map(
+    (cells) => `| ${cells.join(' | ')} |`,
+  )
+  const rule = `|${tableHeader(results)
+    .map((_, column) => (column === 0 ? '---' : '---:'))
+    .join('|')}|`
+  const checks = checkLines(results).map(([what, said]) => `- **${what}**: ${said}`)
+  return `# ${title(results)}\n\n${[header, rule, ...rows].join('\n')}\n\n${checks.join('\n')}\n`
+}
+
+function title({ model, task, seeds }: Results): string {
+  return `${model.name} on ${task.name}: ${task.holdout} held-out problems, seeds ${seeds.join(', ')}`
+}

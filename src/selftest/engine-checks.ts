@@ -1,0 +1,110 @@
+/** Checks of an engine through its contract alone, so that they hold for every engine and provider. */
+import type { AdamOptions, Engine, Policy, PolicyDatum, PolicyLoss } from '../engine/contract.ts'
+import { random } from '../random.ts'
+
+const temperature = 0.9
+const loss: PolicyLoss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature }
+
+/** With these, AdamW's step is -rate x gradient: no momentum, and an epsilon beside which gradients vanish. */
+const EPSILON = 1e8
+/** Length of the steps of the finite differences. */
+const STEP = 3e-3
+const descent = (rate: number): AdamOptions => ({
+  learningRate: rate * EPSILON,
+  beta1: 0,
+  beta2: 0,
+  epsilon: EPSILON,
+  weightDecay: 0,
+  maxGradNorm: Number.POSITIVE_INFINITY,
+})
+
+/** A small batch that a policy sampled itself, with advantages of both signs. */
+async function sampleBatch(engine: Engine, policy: Policy): Promise<PolicyDatum[]> {
+  const prompts = ['one', 'two and more'].map((text) => engine.tokenizer.encode(text))
+  const completions = await policy.sample(
+    prompts.map((prompt, seed) => ({ prompt, n: 2, seed })),
+    { maxTokens: 12, temperature, topP: 1, stop: engine.tokenizer.stop },
+  )
+  const stream = random('engine check')
+  return completions.flatMap((samples, p) =>
+    samples.map(({ tokens, logprobs }) => ({
+      prompt: prompts[p],
+      completion: tokens,
+      logprobs,
+      advantages: tokens.map(() => stream.normal() / 20),
+    })),
+  )
+}
+
+/** A policy whose adapter is away from its start, where half of all gradients are 0. */
+async function movedPolicy(engine: Engine): Promise<Policy> {
+  const policy = await engine.createPolicy({ lora: { rank: 4, alpha: 8, seed: 1 } })
+  for (let step = 0; step < 3; step++) {
+    await policy.forwardBackward(await sampleBatch(engine, policy), loss)
+    await policy.optimStep({ ...descent(0), learningRate: 0.02, epsilon: 1e-8 })
+  }
+  return policy
+}
+
+/** Largest |log-probability given when sampling - the training graph's|. */
+export async function logprobError(engine: Engine): Promise<number> {
+  const policy = await movedPolicy(engine)
+  try {
+    const batch = await sampleBatch(engine, policy)
+    const scored = await policy.logprobs(batch, { temperature })
+    return Math.max(...batch.flatMap(({ logprobs }, i) => logprobs.map((l, t) => Math.abs(l - scored[i][t]))))
+  } finally {
+    policy.dispose()
+  }
+}
+
+/**
+ * Relative error of the gradient g along itself: the loss's slope in the direction of g, by central differences,
+ * must be |g|^2. The loss is moved by real optimiser steps from one saved state, once along the gradient of the
+ * batch and once along that of its negative.
+ */
+export async function gradientError(engine: Engine, folder: string): Promise<number> {
+  const policy = await movedPolicy(engine)
+  try {
+    const batch = await sampleBatch(engine, policy)
+    const negative = batch.map((datum) => ({ ...datum, advantages: datum.advantages.map((a) => -a) }))
+    await policy.save(folder)
+    const evaluate = async () => {
+      const { loss: value } = await policy.forwardBackward(batch, loss)
+      const { gradNorm } = await policy.optimStep(descent(0))
+      return { value, gradNorm }
+    }
+    const lossAfter = async (data: PolicyDatum[], rate: number) => {
+      await policy.load(folder)
+      await policy.forwardBackward(data, loss)
+      await policy.optimStep(descent(rate))
+      return (await evaluate()).value
+    }
+    const { gradNorm } = await evaluate()
+    // A step of this length changes a float32 loss visibly, and the gradient along it little.
+    const rate = STEP / gradNorm
+    const slope = ((await lossAfter(negative, rate)) - (await lossAfter(batch, rate))) / (2 * rate)
+    return Math.abs(slope - gradNorm ** 2) / gradNorm ** 2
+  } finally {
+    policy.dispose()
+  }
+}
+
+/** Largest difference in log-probability between a policy and one loaded from what it saved. */
+export async function loadError(engine: Engine, folder: string): Promise<number> {
+  const policy = await movedPolicy(engine)
+  const copy = await engine.createPolicy({ lora: { rank: 4, alpha: 8, seed: 2 } })
+  try {
+    await policy.save(folder)
+    await copy.load(folder)
+    const batch = await sampleBatch(engine, policy)
+    const [a, b] = [
+      await policy.logprobs(batch, { temperature }),
+      await copy.logprobs(batch, { temperature }),
+    ]
+    return Math.max(...a.flatMap((row, i) => [...row].map((value, t) => Math.abs(value - b[i][t]))))
+  } finally {
+    policy.dispose()
+    copy.dispose()
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The self-test: does this installation, on this machine, read answers, lay boards, count and differentiate as it
+ * should? Offline, in seconds, through the same calls that an experiment makes. Writes a temporary folder only.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { vote, whatReadersDid } from '../board/readers.ts'
+import { layout, own, shared } from '../board/reads.ts'
+import { playRounds } from '../board/rounds.ts'
+import type { Board, Post } from '../board/types.ts'
+import type { Engine } from '../engine/contract.ts'
+import { openOnnxEngine } from '../engine/onnx/index.ts'
+import { mathGrader } from '../grade/grader.ts'
+import { gradientError, loadError, logprobError } from './engine-checks.ts'
+import { writeTinyModel } from './tiny-model.ts'
+
+export interface Check {
+  name: string
+  passed: boolean
+  /** What was found, in a few words. */
+  detail: string
+}
+
+/** Runs every check; one that throws has failed. */
+export async function selftest(): Promise<Check[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'message-board-selftest-'))
+  let engine: Engine | undefined
+  try {
+    await writeTinyModel(folder, 1)
+    const tiny = await openOnnxEngine({ model: folder })
+    engine = tiny
+    return [
+      await check('boards', () => boards()),
+      await check('answers', () => answers()),
+      await check('counters', () => counters()),
+      await check('rounds', () => rounds(tiny)),
+      await check('log-probabilities', () => atMost(1e-4, logprobError(tiny), 'sampling against training')),
+      await check('gradients', () =>
+        atMost(1e-3, gradientError(tiny, join(folder, 'moved')), 'against finite differences'),
+      ),
+      await check('adapters', () =>
+        atMost(0, loadError(tiny, join(folder, 'adapter')), 'saved against loaded'),
+      ),
+    ]
+  } finally {
+    await engine?.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+type Finding = { passed: boolean; detail: string }
+
+async function check(name: string, run: () => Finding | Promise<Finding>): Promise<Check> {
+  try {
+    return { name, ...(await run()) }
+  } catch (error) {
+    return { name, passed: false, detail: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+async function atMost(limit: number, error: Promise<number>, what: string): Promise<Finding> {
+  const found = await error
+  return { passed: found <= limit, detail: `${what}: ${found.toExponential(1)}, at most ${limit}` }
+}
+
+function boards(): Finding {
+  const laid = JSON.stringify([layout(own, 3), layout(shared, 2)])
+  return { passed: laid === '[[[0],[1],[2]],[[0,1],[0,1]]]', detail: 'own and shared, who reads whom' }
+}
+
+/** Replies and what the verifier must say of them, gold 42. */
+const replies: readonly [reply: string, correct: boolean][] = [
+  ['6 x 7 = 42, so \\boxed{42}', true],
+  ['\\boxed{41}, no: \\boxed{42.0}', true],
+  ['\\boxed{42}, no: \\boxed{41}', false],
+  ['It costs $42 but', false],
+  ['#### 42', true],
+  ['\\boxed{1,042}', false],
+  ['', false],
+]
+
+function answers(): Finding {
+  const wrong = replies.filter(([reply, correct]) => mathGrader.grade(reply, '42').correct !== correct)
+  return {
+    passed: wrong.length === 0,
+    detail: `${replies.length - wrong.length} of ${replies.length} read right${wrong.map(([reply]) => `; not "${reply}"`)}`,
+  }
+}
+
+function counters(): Finding {
+  const post = (answer: string | null): Post => {
+    const text = answer === null ? 'cut' : `\\boxed{${answer}}`
+    return { text, tokens: 1, cut: answer === null, ...mathGrader.grade(text, '1') }
+  }
+  const board: Board = {
+    problemId: 'x',
+    notes: ['2', '1', null, '2'].map(post),
+    replies: ['1', '2', '1', '2'].map((answer, copy) => ({ ...post(answer), reads: [copy] })),
+  }
+  const { noteAcc, voteAcc, anyNote, switched, rescued, misled } = whatReadersDid([board])
+  const found = [noteAcc, voteAcc, anyNote, switched, rescued, misled]
+  const tie = vote(['3', '1'].map(post))?.answer
+  return {
+    passed: JSON.stringify(found) === '[0.25,0,1,0.75,0.5,0.25]' && tie === '3',
+    detail: 'a board worked by hand, and a tie',
+  }
+}
+
+async function rounds(engine: Engine): Promise<Finding> {
+  const policy = await engine.createPolicy()
+  const limits = { maxTokens: 8, temperature: 1, topP: 1 }
+  const play = () =>
+    playRounds(policy, engine.tokenizer, [{ id: 'x', question: 'What is 1?', gold: '1' }], {
+      copies: 4,
+      reads: shared,
+      notes: limits,
+      replies: limits,
+      readTokens: engine.contextLength - limits.maxTokens,
+      grader: mathGrader,
+      seed: [1],
+    })
+  const [first, second] = [await play(), await play()]
+  const { notes, replies: read } = first.played[0].board
+  return {
+    passed:
+      notes.length === 4 &&
+      read.length === 4 &&
+      JSON.stringify(first.played) === JSON.stringify(second.played),
+    detail: 'four notes, four replies, twice the same from one seed',
+  }
+}
