@@ -89,7 +89,7 @@ export function normalCdf(z: number): number {
 }
 
 /** P(|Z| > |z|) for a standard normal Z. */
-export function normalTails(z: number): number {
+function normalTails(z: number): number {
   return gammaTails(0.5, (z * z) / 2, LOG_GAMMA_HALF)[1]
 }
 
@@ -102,12 +102,6 @@ export function tTails(t: number, df: number): number {
   const square = t * t
   if (square < df) return 1 - incompleteBeta(square / (df + square), 0.5, df / 2)
   return incompleteBeta(df / (df + square), df / 2, 0.5)
-}
-
-/** P(T <= t) for Student's t with `df` > 0 degrees of freedom. */
-export function tCdf(t: number, df: number): number {
-  const tail = tTails(t, df) / 2
-  return t > 0 ? 1 - tail : tail
 }
 
 /** The p-quantile of Student's t, p in (0, 1). tQuantile(0.975, 2) = 4.30. */
@@ -123,12 +117,7 @@ export function normalQuantile(p: number): number {
   return tQuantile(p, Number.POSITIVE_INFINITY)
 }
 
-/** P(X > x) for chi-square with `df` > 0 degrees of freedom. */
-export function chiSquareUpper(x: number, df: number): number {
-  return gammaTails(df / 2, x / 2, logGamma(df / 2))[1]
-}
-
-/** The p-quantile of chi-square, p in (0, 1). */
+/** The p-quantile of chi-square with `df` > 0 degrees of freedom, p in (0, 1). */
 export function chiSquareQuantile(p: number, df: number): number {
   const logGammaA = logGamma(df / 2)
   if (p > 0.5) return invertDecreasing((x) => gammaTails(df / 2, x / 2, logGammaA)[1], 1 - p)

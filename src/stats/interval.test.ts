@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { tQuantile } from './distributions.ts'
@@ -18,7 +19,22 @@ const spread = fc
     }),
   )
 
+const golden: { generalised: number[][] } = JSON.parse(
+  readFileSync(new URL('./fixtures/distributions.json', import.meta.url), 'utf8'),
+)
+
 describe('the interval', () => {
+  it('has the p-value that adaptive quadrature gives, to 3 parts in 1,000', () => {
+    expect(golden.generalised.length).toBeGreaterThan(5)
+    for (const [delta, variance, problemDf, seedVariance, floor, seedDf, expected] of golden.generalised) {
+      const p = pValue(delta, {
+        problems: { variance, df: problemDf },
+        seeds: { variance: seedVariance, floor, df: seedDf },
+      })
+      expect(Math.abs(p / expected - 1), `${delta}: ${p} for ${expected}`).toBeLessThan(0.003)
+    }
+  })
+
   it('is Student’s t exactly where only seeds vary', () => {
     for (const df of [2, 3, 4, 8, 18]) {
       const half = halfWidth({ problems: { variance: 0, df: 100 }, seeds: { variance: 4, floor: 0, df } })
