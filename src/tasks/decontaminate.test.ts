@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decontaminate } from './decontaminate.ts'
+import fixture from './fixtures/whileai-decontaminate.json' with { type: 'json' }
 import type { Problem } from './types.ts'
 
 const problem = (question: string, id = question): Problem => ({ id, question, gold: '1' })
@@ -72,5 +73,12 @@ describe('decontaminate', () => {
       }),
       { numRuns: 500 },
     )
+  })
+})
+
+describe('against whileai', () => {
+  it('keeps and drops the same rows', () => {
+    const { heldout, train, kept: expected } = fixture
+    expect(kept(train, heldout)).toEqual(expected)
   })
 })

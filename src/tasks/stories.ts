@@ -580,7 +580,7 @@ export const stories: readonly Story[] = [
       const first = d.step(x, '*', 2, `The ${two} have # legs.`)
       const second = d.step(y, '*', 4, `The ${four} have # legs.`)
       d.step(first, '+', second, `Together that is # legs.`)
-      return `${name} keeps ${x} ${two} with 2 legs each and ${y} ${four} with 4 legs each. How many legs do all the animals have?`
+      return `${name} ${d.pick(['keeps', 'feeds', 'has', 'sees'])} ${x} ${two} with 2 legs each and ${y} ${four} with 4 legs each. How many legs do all the animals have?`
     },
   },
   {
@@ -690,10 +690,13 @@ export const stories: readonly Story[] = [
     steps: [2, 3],
     tell(d, steps) {
       const [people, cups, days] = [d.few(), d.pick([2, 3, 4]), d.pick([2, 3, 4, 5])]
-      const group = d.pick(['hikers', 'players', 'workers'])
+      const [group, drink] = [
+        d.pick(['hikers', 'players', 'workers', 'friends']),
+        d.pick(['water', 'tea', 'milk', 'juice']),
+      ]
       const day = d.step(people, '*', cups, `In a day they drink # cups.`)
       const all = d.step(day, '*', days, `In ${days} days they drink # cups.`)
-      const start = `Each of ${people} ${group} drinks ${cups} cups of water a day.`
+      const start = `Each of ${people} ${group} drinks ${cups} cups of ${drink} a day.`
       if (steps === 2) return `${start} How many cups do they drink in ${days} days?`
       const have = d.num()
       d.step(all, '-', have, `They need # more cups.`)
@@ -789,16 +792,20 @@ export const stories: readonly Story[] = [
     },
   },
   {
-    name: 'two weeks of saving',
+    name: 'two weeks',
     steps: [2, 3],
     tell(d, steps) {
       const { name, he } = d.person()
-      const n = d.num()
+      const [n, time, verb] = [
+        d.num(),
+        d.pick(['week', 'month', 'year']),
+        d.pick(['saves', 'earns', 'makes']),
+      ]
       const [word, times] = d.pick([['twice', 2] as const, ['three times', 3] as const])
-      const second = d.step(n, '*', times, `In the second week ${name} saves # dollars.`)
-      const all = d.step(n, '+', second, `In both weeks ${name} saves # dollars.`)
-      const start = `${name} saves ${n} dollars in the first week and ${word} as much in the second week.`
-      if (steps === 2) return `${start} How many dollars does ${he} save in both weeks?`
+      const second = d.step(n, '*', times, `In the second ${time} ${name} ${verb} # dollars.`)
+      const all = d.step(n, '+', second, `In all ${name} ${verb} # dollars.`)
+      const start = `In one ${time} ${name} ${verb} ${n} dollars, and ${word} as much in the next ${time}.`
+      if (steps === 2) return `${start} How many dollars is that in all?`
       const goal = d.num() + d.num()
       d.step(goal, '-', all, `${name} still needs # dollars.`)
       return `${start} A ${d.goods()[0]} costs ${goal} dollars. How many more dollars does ${he} need?`

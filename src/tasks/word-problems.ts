@@ -105,8 +105,8 @@ export function sliceOf(equations: readonly Equation[]): Slice {
 function attempt(story: Story, { steps, num, few, most }: Level, rng: Random): WordProblem | null {
   const equations: Equation[] = []
   const deck = <T>(cards: readonly T[]) => {
-    const shuffled = rng.shuffle(cards)
-    return () => shuffled.pop()!
+    const left = [...cards]
+    return () => left.splice(rng.int(left.length), 1)[0]
   }
   const draw: Draw = {
     person: deck(people),
@@ -130,12 +130,17 @@ function attempt(story: Story, { steps, num, few, most }: Level, rng: Random): W
   return { question, answer: [...worked, `#### ${gold}`].join('\n'), gold, story: story.name, equations }
 }
 
+/** The stories that can be told in a level's number of steps. */
+const fitting = Object.fromEntries(
+  Object.entries(levels).map(([level, { steps }]) => [
+    level,
+    stories.filter((story) => story.steps[0] <= steps[1] && story.steps[1] >= steps[0]),
+  ]),
+)
+
 /** Problem `index` of a difficulty level, of whatever slice: the same on every machine. */
 export function wordProblem(level: number, seed: number, index: number): WordProblem {
-  const fitting = stories.filter(
-    ({ steps }) => steps[0] <= levels[level].steps[1] && steps[1] >= levels[level].steps[0],
-  )
-  const story = random('word problem', level, seed, index).pick(fitting)
+  const story = random('word problem', level, seed, index).pick(fitting[level])
   for (let tries = 0; ; tries++) {
     const problem = attempt(story, levels[level], random('word problem', level, seed, index, tries))
     if (problem) return problem
@@ -155,7 +160,7 @@ export function wordProblemsOf(
   const found = new Map<string, WordProblem & Problem>()
   let lastFound = 0
   for (let index = 0; found.size < count; index++) {
-    if (index - lastFound > 3000) {
+    if (index - lastFound > 1000) {
       throw new UserError(
         `Level ${level} has too few ${slice} problems for ${count}: ask for fewer, or for a higher level.`,
       )
