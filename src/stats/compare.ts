@@ -83,7 +83,7 @@ export interface Comparison {
   }
   overOptimised: boolean
   counts: { problems: number; baselineSeeds: number; recipeSeeds: number }
-  /** Reasons to doubt that the arms are comparable. */
+  /** Over-optimisation, and reasons to doubt that the arms are comparable; one sentence each. */
   warnings: string[]
 }
 
@@ -136,7 +136,13 @@ export function compare(input: CompareInput): Comparison {
     },
     overOptimised,
     counts,
-    warnings: [...unpairedWarning(design), ...(input.facts ? factWarnings(input.facts) : [])],
+    warnings: [
+      ...(overOptimised
+        ? [`Over-optimised: the proxy ${input.proxy!.name} rose where the target did not, or by more.`]
+        : []),
+      ...unpairedWarning(design),
+      ...(input.facts ? factWarnings(input.facts) : []),
+    ],
   }
 }
 
