@@ -126,8 +126,8 @@ describe('hostile replies are read in bounded time', () => {
     ['dollars without end', `So ${'$1 '.repeat(2000)}.`, '$1'],
     ['stars and stops', `So ${'.* '.repeat(3000)}**.`, null],
   ])('%s', (_, reply, answer) => {
-    const start = performance.now()
+    const start = process.cpuUsage()
     expect(readAnswer(reply)).toBe(answer)
-    expect(performance.now() - start).toBeLessThan(500)
+    expect(process.cpuUsage(start).user / 1000).toBeLessThan(500)
   })
 })

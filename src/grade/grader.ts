@@ -1,12 +1,15 @@
-/** The verifier of the experiments: reads the final answer and compares it with the gold as mathematics. */
+/**
+ * The verifier of the experiments: reads a reply's own final answer and compares it with the gold as mathematics.
+ * docs/grading.md states its rules and where it differs from Math-Verify. Touches nothing but its arguments.
+ */
 import { readAnswer } from './answer.ts'
 import { answersEqual } from './math-equal.ts'
 import type { Grader } from './types.ts'
 
-/** Reward 1 for a reply whose own final answer equals the gold. The version changes with every rule that does. */
+/** Right where the reply states a final answer and it equals the gold. The version changes with every rule. */
 export const mathGrader: Grader = {
   name: 'math',
-  version: '1',
+  version: '2',
   grade(reply, gold) {
     const answer = readAnswer(reply)
     return { answer, correct: answer !== null && answersEqual(answer, gold) }
