@@ -16,7 +16,7 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
     // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
     lanes: small ? threads : 1,
     threadsPerLane: small ? 1 : threads,
-    tokenBudget: 2048,
+    tokenBudget: 1024,
     rowLimit: Math.min(2048, config.contextLength * 4),
     decodeBatch: 128,
     prefillTokens: 2048,

@@ -86,7 +86,8 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
       await changed()
     },
     dispose() {
-      void changed()
+      // Where the engine is closed meanwhile, the lanes' copies are gone with it.
+      changed().catch(() => {})
     },
   }
 }

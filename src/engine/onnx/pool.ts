@@ -46,6 +46,7 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     onTokens?: (newTokens: number) => void
   }
   const pending = new Map<number, Pending>()
+  const busy = new Array<number>(lanes).fill(0)
   let calls = 0
   let closing = false
   const failAll = (error: Error) => {
@@ -66,7 +67,6 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     worker.on('exit', (code) => {
       if (!closing) failAll(new Error(`a computing thread ended with code ${code}`))
     })
-    // An idle pool does not keep the process alive.
     worker.unref()
     return worker
   })
@@ -79,7 +79,8 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
       const abort = () => Atomics.store(stop, 0, 1)
       signal?.addEventListener('abort', abort)
       const worker = workers[lane]
-      worker.ref()
+      // An idle pool does not keep the process alive, one with work in hand does.
+      if (busy[lane]++ === 0) worker.ref()
       return new Promise<unknown>((resolve, reject) => {
         pending.set(call, { resolve, reject, onTokens })
         worker.postMessage({ call, job, stop } satisfies Call)
@@ -89,7 +90,7 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
         })
         .finally(() => {
           signal?.removeEventListener('abort', abort)
-          worker.unref()
+          if (--busy[lane] === 0) worker.unref()
         }) as Promise<ResultOf<J>>
     },
     async close() {
