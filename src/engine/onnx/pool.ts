@@ -96,7 +96,12 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     async close() {
       closing = true
       failAll(new Error('the engine was closed'))
-      await Promise.all(workers.map((worker) => worker.terminate()))
+      await Promise.all(
+        workers.map((worker) => {
+          worker.ref()
+          return worker.terminate()
+        }),
+      )
     },
   }
 }
