@@ -33,6 +33,7 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
+/** Keeps the process alive until it is closed. */
 export interface Pool {
   readonly lanes: number
   run<J extends Job>(lane: number, job: J, options?: CallOptions): Promise<ResultOf<J>>
@@ -46,7 +47,6 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     onTokens?: (newTokens: number) => void
   }
   const pending = new Map<number, Pending>()
-  const busy = new Array<number>(lanes).fill(0)
   let calls = 0
   let closing = false
   const failAll = (error: Error) => {
@@ -67,7 +67,6 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     worker.on('exit', (code) => {
       if (!closing) failAll(new Error(`a computing thread ended with code ${code}`))
     })
-    worker.unref()
     return worker
   })
   return {
@@ -78,30 +77,19 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
       const stop = new Int32Array(new SharedArrayBuffer(4))
       const abort = () => Atomics.store(stop, 0, 1)
       signal?.addEventListener('abort', abort)
-      const worker = workers[lane]
-      // An idle pool does not keep the process alive, one with work in hand does.
-      if (busy[lane]++ === 0) worker.ref()
       return new Promise<unknown>((resolve, reject) => {
         pending.set(call, { resolve, reject, onTokens })
-        worker.postMessage({ call, job, stop } satisfies Call)
+        workers[lane].postMessage({ call, job, stop } satisfies Call)
       })
         .catch((error: unknown) => {
           throw signal?.aborted ? signal.reason : error
         })
-        .finally(() => {
-          signal?.removeEventListener('abort', abort)
-          if (--busy[lane] === 0) worker.unref()
-        }) as Promise<ResultOf<J>>
+        .finally(() => signal?.removeEventListener('abort', abort)) as Promise<ResultOf<J>>
     },
     async close() {
       closing = true
       failAll(new Error('the engine was closed'))
-      await Promise.all(
-        workers.map((worker) => {
-          worker.ref()
-          return worker.terminate()
-        }),
-      )
+      await Promise.all(workers.map((worker) => worker.terminate()))
     },
   }
 }
