@@ -14,6 +14,9 @@ import { LONGEST_EXPRESSION } from './expression.ts'
 /** Statements are looked for in this many characters at the reply's end. Boxes are looked for everywhere. */
 const TAIL = 8192
 
+/** What some models end with, after the answer. */
+const REMARK = /\s*I hope (?:it|this|that) (?:is correct|is right|helps)[.!]?\s*$/i
+
 /** The final answer as the reply states it, or null where it states none. */
 export function readAnswer(reply: string): string | null {
   const boxed = readBoxed(reply)
@@ -21,6 +24,7 @@ export function readAnswer(reply: string): string | null {
   const tail = reply
     .slice(-TAIL)
     .replace(/<<[^<>\n]*>>/g, '')
+    .replace(REMARK, '')
     .trim()
   return readStatement(tail) ?? readWhole(tail) ?? readConclusion(tail)
 }
@@ -48,7 +52,8 @@ export function readBoxed(reply: string): string | null {
 }
 
 /** What may stand between boxes that are one list. */
-const BETWEEN_BOXES = /^[\s$,;.]*(?:and|or|\\text\{\s*(?:and|or)\s*\})?[\s$,;.]*$/i
+const BETWEEN_BOXES =
+  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*$/i
 
 /** A list of more boxes than this is cut to as many: it is no answer either way. */
 const MOST_JOINED = 16

@@ -196,6 +196,15 @@ const OPERATIONS: Record<
   exp: exponential,
 }
 
+/** A fractional exponent of odd denominator, as a root and a power: of a negative number it is real, like the root. */
+function oddRoot(exponent: Expression): { index: number; power: number } | null {
+  if (exponent.kind === 'number' || exponent.kind === 'symbol') return null
+  const value = exactValue(exponent)
+  const reduced = value && exactly.reduce(value)
+  if (!reduced || reduced.d === 1n || reduced.d % 2n === 0n) return null
+  return { index: Number(reduced.d), power: Number(reduced.n) }
+}
+
 /** The value in complex doubles with variables as `at` gives them; NaN where there is none (a list, a pole). */
 export function approximateValue(e: Expression, at: ReadonlyMap<string, number>): Complex {
   if (e.kind === 'number') return real(exactly.toNumber(e.value))
@@ -203,6 +212,13 @@ export function approximateValue(e: Expression, at: ReadonlyMap<string, number>)
   if (e.kind === 'ratio' && e.parts.length === 2)
     return divide(approximateValue(e.parts[0], at), approximateValue(e.parts[1], at))
   if (e.kind !== 'call' || e.name === 'plusMinus' || e.name === 'minusPlus') return NOT_A_NUMBER
+  if (e.name === 'power') {
+    const odd = oddRoot(e.args[1])
+    if (odd !== null) {
+      const base = approximateValue(e.args[0], at)
+      return power(root(base, real(odd.index)), real(odd.power))
+    }
+  }
   const [a, b = real(0)] = e.args.map((arg) => approximateValue(arg, at))
   return OPERATIONS[e.name](a, b)
 }

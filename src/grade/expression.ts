@@ -771,6 +771,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
     advance()
     // A LaTeX group is closed by its own kind; ( and [ may close each other: an interval.
     if ((open === '{') !== (close === '{')) throw new Unreadable()
+    if (opening === '{' && inside.length > 1) return { kind: 'list', open: '', close: '', items: inside }
     if (inside.length === 1 && opening !== '\\{') return inside[0]
     if (inside.length === 0 && opening !== '\\{') throw new Unreadable()
     const result: Expression = { kind: 'list', open, close, items: inside }

@@ -129,13 +129,16 @@ function equalDigits(a: Expression, g: Expression): boolean {
 const exactInteger = (e: Expression & { kind: 'number' }): string | null =>
   e.value.d === 1n ? e.value.n.toString() : null
 
+/** In proportion; where a part is 0, as in 12:00, the same. */
 function equalRatios(a: Expression[], g: Expression[]): boolean {
+  const exact = [...a, ...g].map(exactValue)
+  if (exact.some((part) => part === null || part.n === 0n)) return equalInOrder(a, g)
   const over = (parts: Expression[], i: number): Expression => ({
     kind: 'call',
     name: 'divide',
     args: [parts[i], parts[0]],
   })
-  return a.length === g.length && a.every((_, i) => i === 0 || equalValues(over(a, i), over(g, i)))
+  return a.length === g.length && a.every((_, i) => equalValues(over(a, i), over(g, i)))
 }
 
 /** The expression, and its value without `%`, `million` or a degree sign: the question may have named that unit. */
@@ -205,10 +208,18 @@ function equalRelations(answer: Expression, gold: Expression): boolean {
     return equalInequalities(answer, gold)
   }
   if (answer.kind === 'relation') return statedValues(answer, gold).some((value) => equal(value, gold))
-  return gold.kind === 'relation' && statedValues(gold, answer).some((value) => equal(answer, value))
+  // A number does not answer for an equation, only for a definition.
+  if (gold.kind !== 'relation' || (isEquation(gold) && gold.operators[0] === '=' && !isName(gold.sides[0])))
+    return false
+  return statedValues(gold, answer).some((value) => equal(answer, value))
 }
 
-const isName = (e: Expression): boolean => e.kind === 'symbol' || e.kind === 'words'
+/** What an equation can define: a name, or a product, quotient, ratio, size or tuple of names (`AB`, `(p, q)`). */
+function isName(e: Expression): boolean {
+  if (e.kind === 'symbol' || e.kind === 'words') return true
+  if (e.kind === 'call' && e.name !== 'multiply' && e.name !== 'divide' && e.name !== 'abs') return false
+  return e.kind !== 'matrix' && e.kind !== 'relation' && children(e).length > 0 && children(e).every(isName)
+}
 
 const sameVariable = (a: Expression, g: Expression): boolean =>
   [...variables(a)].join() === [...variables(g)].join()

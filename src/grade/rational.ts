@@ -70,7 +70,8 @@ export function root(a: Rational, k: bigint): Rational | null {
   return n === null || d === null ? null : { n: a.n < 0n ? -n : n, d }
 }
 
-function reduce(a: Rational): Rational {
+/** The same value in lowest terms. */
+export function reduce(a: Rational): Rational {
   let [x, y] = [abs(a.n), a.d]
   while (y !== 0n) [x, y] = [y, x % y]
   return { n: a.n / x, d: a.d / x }
