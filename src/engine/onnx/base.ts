@@ -11,6 +11,7 @@ import type {
   Sequence,
   SupervisedDatum,
 } from '../contract.ts'
+import { checkSampling, checkSequences } from './check.ts'
 import type { Model, NamedArray, Scores, SequenceBatch } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool } from './pool.ts'
@@ -83,6 +84,7 @@ export function openBase(config: ModelConfig, weights: Weights, limits: Limits):
       await everyLane({ kind: 'overlay', id, tensors: null })
     },
     async sample(model, requests, { onTokens, signal, ...sampling }) {
+      checkSampling(config, requests, sampling)
       const results: Completion[][] = requests.map(() => [])
       await settle(
         deal(share(requests, limits)).map(async (chunks, lane) => {
@@ -103,6 +105,7 @@ export function openBase(config: ModelConfig, weights: Weights, limits: Limits):
       return results
     },
     async score(model, sequences, temperature) {
+      checkSequences(config, sequences)
       const batches = planBatches(sequences, limits).map((rows) => withCompletions(rows, sequences))
       const scores = await settle(
         deal(batches).map((part, lane) =>
@@ -113,6 +116,7 @@ export function openBase(config: ModelConfig, weights: Weights, limits: Limits):
     },
     async accumulate(model, names, into, batch) {
       const { data } = batch
+      checkSequences(config, data)
       const policy = batch.kind === 'policy_gradient'
       const advantages =
         batch.kind === 'policy_gradient' ? maskedAdvantages(batch.data) : weightsOf(batch.data)

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { loadAdapter } from '../checkpoint/adapter.ts'
 import { openCheckpoint } from '../checkpoint/model.ts'
-import { openSafetensors } from '../checkpoint/safetensors.ts'
+import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts'
 import type { AdamOptions } from '../contract.ts'
 import { emit } from '../graph/emit.ts'
 import { input } from '../graph/tensor.ts'
@@ -46,12 +48,16 @@ interface Golden {
   supervisedBaseAdam: AdamOptions
 }
 
+const opened: TensorReader[] = []
+afterAll(() => Promise.all(opened.map((reader) => reader.close())))
+
 async function open(name: string) {
   const folder = join(fixtures, name)
   const golden = JSON.parse(readFileSync(join(folder, 'golden.json'), 'utf8')) as Golden
   const checkpoint = await openCheckpoint(folder)
   const tensors = await openSafetensors(join(folder, 'golden.safetensors'))
   const full = await openSafetensors(join(folder, 'golden-full.safetensors'))
+  opened.push(tensors, full)
   return { folder, golden, checkpoint, config: checkpoint.config, tensors, full }
 }
 
@@ -118,8 +124,7 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
   const cuts = [
     { tokenBudget: 4096, rowLimit: 4096 },
     { tokenBudget: 16, rowLimit: 1 },
-    { tokenBudget: 40, rowLimit: 24 },
-  ].flatMap((limits) => [true, false].map((folds) => ({ ...limits, folds, lanes: 2 })))
+  ].flatMap((limits) => [true, false].map((folds) => ({ ...limits, folds, lanes: folds ? 2 : 1 })))
 
   it.each(cuts)('learns by the policy gradient as it does: %o', async (cut) => {
     const { folder, golden, checkpoint, config, tensors } = await open(name)
@@ -167,7 +172,7 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
 
   it('takes two AdamW steps with weight decay as it does', async () => {
     const { folder, golden, checkpoint, config, tensors } = await open(name)
-    const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config))
+    const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, 1))
     const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
     const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
     await policy.load(join(folder, 'adapter'))
@@ -177,8 +182,6 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
       await policy.forwardBackward(data, { kind: 'policy_gradient', clipLow, clipHigh, temperature })
       await policy.optimStep({ ...golden.policyAdam, weightDecay: 0.1 })
     }
-    const { mkdtemp, rm } = await import('node:fs/promises')
-    const { tmpdir } = await import('node:os')
     const saved = await mkdtemp(join(tmpdir(), 'golden-'))
     await policy.save(saved)
     const after = await loadAdapter(saved, config)
@@ -195,7 +198,7 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
   it('learns every weight by cross-entropy as it does', async () => {
     const { golden, checkpoint, config, full } = await open(name)
     const weights = await checkpoint.loadWeights()
-    const base = openBase(config, weights, { ...defaultLimits(config), tokenBudget: 24 })
+    const base = openBase(config, weights, { ...defaultLimits(config, 1), tokenBudget: 24 })
     const state = trainable([...weights].map(([key, { shape, data }]) => ({ name: key, shape, data })))
     const report = await base.accumulate({ overlay: null }, state.names, state.gradients, {
       kind: 'cross_entropy',
@@ -218,7 +221,7 @@ describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (
   it('samples with the log-probabilities that training computes', async () => {
     const { folder, golden, checkpoint, config } = await open(name)
     for (const folds of [true, false]) {
-      const limits = { ...defaultLimits(config), folds, decodeBatch: 5, prefillTokens: 20 }
+      const limits = { ...defaultLimits(config, 1), folds, decodeBatch: 5, prefillTokens: 20 }
       const base = openBase(config, await checkpoint.loadWeights(), limits)
       const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
       const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
