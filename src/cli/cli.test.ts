@@ -107,17 +107,17 @@ describe('run', () => {
   it('ends the same however often it is killed', async () => {
     const whole: Results = JSON.parse((await cli('run', experiment, '--out', 'whole', '--json')).stdout)
     const chance = random(1, 'kills')
-    let kills = 0
-    let last: Ended
-    do {
-      const { child, ended } = start('run', experiment, '--out', 'killed', '--json')
-      const timer = setTimeout(() => child.kill('SIGKILL'), 600 + chance.int(1200))
-      last = await ended
-      clearTimeout(timer)
-      if (last.signal === 'SIGKILL') kills++
-    } while (last.signal === 'SIGKILL' && kills < 40)
+    const kills = 6
+    for (let kill = 0; kill < kills; kill++) {
+      const { child, ended, said } = start('run', experiment, '--out', 'killed')
+      const says = said()
+      while (says === said()) await new Promise((resolve) => setTimeout(resolve, 20))
+      await new Promise((resolve) => setTimeout(resolve, chance.int(1000)))
+      child.kill('SIGKILL')
+      await ended
+    }
+    const last = await cli('run', experiment, '--out', 'killed', '--json')
     expect(last.code).toBe(0)
-    expect(kills).toBeGreaterThan(1)
     expect(withoutTimings(JSON.parse(last.stdout))).toEqual(withoutTimings(whole))
     for (const job of ['base-2', 'recipe-s18']) {
       const rollouts = (run: string) => readFile(join(folder, run, job, 'rollouts.jsonl'), 'utf8')
@@ -146,15 +146,20 @@ describe('run', () => {
 
 describe('bad input', () => {
   it('is refused by its flag', async () => {
-    expectRefused(await cli('run', '--stepz', '3'), /unknown option '--stepz'/)
-    expectRefused(await cli('run', '--steps', '0'), /whole number of at least 1/)
-    expectRefused(await cli('run', '--seeds', '17,x'), /such as 17,18/)
-    expectRefused(await cli('run', '--arm', 'all'), /baseline, recipe or both/)
-    expectRefused(
-      await cli('run', experiment, '--device', 'abacus'),
-      /engine\.device = "abacus": it must be cpu/,
-    )
-    expectRefused(await cli('run', experiment, '--seeds', '17,17'), /seeds = \[17,17\]: it must differ/)
+    const cases: [args: string[], why: RegExp][] = [
+      [['--stepz', '3'], /unknown option '--stepz'/],
+      [['--steps', '0'], /whole number of at least 1/],
+      [['--seeds', '17,x'], /such as 17,18/],
+      [['--arm', 'all'], /baseline, recipe or both/],
+      [['--device', 'abacus'], /engine\.device = "abacus": it must be cpu/],
+      [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ/],
+      [['--task', 'sudoku'], /no task "sudoku"/],
+      [['--holdout', '7'], /asks for 7 problems and .* gives 6/],
+    ]
+    const ended = await Promise.all(cases.map(([args]) => cli('run', experiment, ...args)))
+    ended.forEach((end, i) => {
+      expectRefused(end, cases[i][1])
+    })
   })
 
   it('is refused in an experiment file, naming the setting', async () => {
@@ -186,11 +191,12 @@ describe('bad input', () => {
       await harm(broken)
       expectRefused(await cli('run', experiment, '--model', broken, '--out', 'never'), why)
       await rm(broken, { recursive: true, force: true })
-      expect(await exists(join(folder, 'never/results.json'))).toBe(false)
+      // Nothing of a run that could not begin is kept.
+      expect(await exists(join(folder, 'never/experiment.json'))).toBe(false)
     }
     await refused(/no checkpoint in .*broken/, (broken) => rm(broken, { recursive: true }))
     await refused(/model\.safetensors/, (broken) => truncate(join(broken, 'model.safetensors'), 5000))
-    await refused(/finite/, async (broken) => {
+    await refused(/NaN/, async (broken) => {
       const file = await open(join(broken, 'model.safetensors'), 'r+')
       const { size } = await file.stat()
       await file.write(Buffer.from(Float32Array.of(Number.NaN).buffer), 0, 4, size - 4)

@@ -5,7 +5,7 @@ import type { ArmName } from '../experiment/config.ts'
 import { armChoice, seedList, wholeNumber } from './options.ts'
 
 /** 0: fine. */
-const exit = { defect: 1, user: 2, interrupted: 130 } as const
+const exit = { defect: 1, user: 2 } as const
 
 /** Options that say which experiment it is. */
 export interface ExperimentFlags {
@@ -103,6 +103,9 @@ async function main(): Promise<void> {
     else if (error instanceof Error && error.name === 'UserError') {
       process.stderr.write(`message-board: ${error.message}\n`)
       process.exitCode = exit.user
+    } else if (error instanceof Error && error.name === 'Interrupted' && 'exitCode' in error) {
+      process.stderr.write(`\n${error.message}\n`)
+      process.exitCode = Number(error.exitCode)
     } else {
       process.stderr.write(`message-board: this is a defect, please report it.\n`)
       process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)

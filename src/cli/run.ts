@@ -9,22 +9,35 @@ import { withFlags } from './flags.ts'
 import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
 
-/** Runs; true when every job finished. On Ctrl-C the process ends with 130 and says how to go on. */
+/** Ends a command that a signal stopped: its exit code is the shell's for that signal. */
+export class Interrupted extends Error {
+  override name = 'Interrupted'
+  readonly exitCode: number
+  constructor(message: string, exitCode: number) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}
+
+/**
+ * Runs; true when every job finished.
+ *
+ * @throws Interrupted after Ctrl-C, once the engine's threads have stopped. A second Ctrl-C ends the process at once:
+ * every file is whole at any moment, so that loses the step in hand and nothing else.
+ */
 export async function run(file: string | undefined, flags: RunFlags): Promise<boolean> {
   const experiment = withFlags(await experimentOf(file), flags)
   const out = flags.out ?? join('runs', file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
   const { onEvent, end } = flags.json ? { onEvent: undefined, end: () => {} } : progress(process.stderr)
-
-  // Every file is whole at any moment, so stopping at once loses the step in hand and nothing else.
-  const interrupted = () => {
-    end()
-    process.stderr.write(`\nStopped. The same command goes on from here: what is finished is in ${out}.\n`)
-    process.exit(130)
-  }
-  process.once('SIGINT', interrupted)
-  process.once('SIGTERM', interrupted)
+  const { signal, ignore } = stopOnSignals(out)
   try {
-    const results = await runExperiment(experiment, { out, fresh: flags.fresh, arms: flags.arm, onEvent })
+    const results = await runExperiment(experiment, {
+      out,
+      fresh: flags.fresh,
+      arms: flags.arm,
+      onEvent,
+      signal,
+    })
     end()
     process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
     if (!flags.json) process.stderr.write(`\nAll of it is in ${out}.\n`)
@@ -33,13 +46,28 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
       process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
     }
     return results.failed.length === 0
-  } catch (error) {
-    end()
-    throw error
   } finally {
-    process.removeListener('SIGINT', interrupted)
-    process.removeListener('SIGTERM', interrupted)
+    end()
+    ignore()
   }
+}
+
+/** A signal that is aborted by Ctrl-C and by a polite kill, and what stops listening to these. */
+function stopOnSignals(out: string): { signal: AbortSignal; ignore: () => void } {
+  const controller = new AbortController()
+  const codes = { SIGINT: 130, SIGTERM: 143 } as const
+  const stop = (signal: keyof typeof codes) => {
+    ignore()
+    const message = `Stopped. The same command goes on from here: what is finished is in ${out}.`
+    controller.abort(new Interrupted(message, codes[signal]))
+  }
+  const ignore = () => {
+    process.removeListener('SIGINT', stop)
+    process.removeListener('SIGTERM', stop)
+  }
+  process.on('SIGINT', stop)
+  process.on('SIGTERM', stop)
+  return { signal: controller.signal, ignore }
 }
 
 async function experimentOf(file: string | undefined): Promise<Experiment> {

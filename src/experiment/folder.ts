@@ -30,37 +30,56 @@ export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'
 const jobFolder = /^(base-\d+|base-shared|(baseline|recipe)-s\d+)$/
 
 /**
+ * Refuses a folder that a run cannot use, and touches nothing: what can be known before the engine is opened.
+ *
+ * @throws UserError for a folder that holds other things, or whose run was configured otherwise (naming what
+ * differs) unless it is to be started afresh.
+ */
+export async function checkRunFolder(
+  path: string,
+  record: RunRecord,
+  { fresh = false }: { fresh?: boolean } = {},
+): Promise<void> {
+  const found: string[] = await readdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw refusal(path, error)
+  })
+  if (!found.includes('experiment.json')) {
+    if (found.every((name) => isLock(name) || isScratch(name))) return
+    throw new UserError(`${path} already holds other files: choose a new or empty folder with --out.`)
+  }
+  const earlier = await readRecord(path)
+  if (fresh) return
+  const changes = differences(earlier.identity, record.identity)
+  if (changes.length > 0) {
+    throw new UserError(
+      `${path} holds a run with another configuration (${changes.slice(0, 4).join('; ')}` +
+        `${changes.length > 4 ? `; ${changes.length - 4} more` : ''}): ` +
+        'use another --out, or --fresh to remove that run and start again.',
+    )
+  }
+}
+
+/**
  * Opens `path` for a run: an empty or new folder, or one whose run has an equal identity. With `fresh` an earlier
  * run in it, whatever its configuration, is removed first.
  *
- * @throws UserError for a folder that cannot be written, that holds other things, that another process is writing,
- * or whose run was configured otherwise (naming what differs).
+ * @throws UserError as checkRunFolder does, and for a folder that cannot be written or that another process is
+ * writing.
  */
 export async function openRunFolder(
   path: string,
   record: RunRecord,
   { fresh = false }: { fresh?: boolean } = {},
 ): Promise<RunFolder> {
+  // Before the lock, so that nothing is put into a folder of others; and under it, since a run may have begun.
+  await checkRunFolder(path, record, { fresh })
   try {
     await mkdir(path, { recursive: true })
-    const found = await readdir(path)
-    if (!found.includes('experiment.json') && found.some((name) => !isLock(name) && !isScratch(name))) {
-      throw new UserError(`${path} already holds other files: choose a new or empty folder with --out.`)
-    }
     const release = await lockFolder(path)
     try {
-      const earlier = await readEarlier(path)
-      if (earlier !== null && fresh) await removeRun(path)
-      if (earlier !== null && !fresh) {
-        const changes = differences(earlier.identity, record.identity)
-        if (changes.length > 0) {
-          throw new UserError(
-            `${path} holds a run with another configuration (${changes.slice(0, 4).join('; ')}` +
-              `${changes.length > 4 ? `; ${changes.length - 4} more` : ''}): ` +
-              'use another --out, or --fresh to remove that run and start again.',
-          )
-        }
-      }
+      await checkRunFolder(path, record, { fresh })
+      if (fresh) await removeRun(path)
       await removeScratch(path)
       await writeJsonAtomic(join(path, 'experiment.json'), { kind, schemaVersion: 1, ...record })
     } catch (error) {
@@ -69,18 +88,16 @@ export async function openRunFolder(
     }
     return { path, release }
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    if (
-      code === 'EACCES' ||
-      code === 'EPERM' ||
-      code === 'EROFS' ||
-      code === 'ENOTDIR' ||
-      code === 'EEXIST'
-    ) {
-      throw new UserError(`${path} cannot be written (${code}): choose another folder with --out.`)
-    }
-    throw error
+    throw refusal(path, error)
   }
+}
+
+/** A UserError for what the system says of a path that cannot be written; any other error as it is. */
+function refusal(path: string, error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  const codes = ['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ENOENT', 'ENAMETOOLONG']
+  if (code === undefined || !codes.includes(code)) return error
+  return new UserError(`${path} cannot be written (${code}): choose another folder with --out.`)
 }
 
 /** Temporary files that a killed writer left (see writeAtomically and lockFolder). */
@@ -96,20 +113,14 @@ export async function removeScratch(folder: string): Promise<void> {
   }
 }
 
-async function readEarlier(path: string): Promise<RunRecord | null> {
+async function readRecord(path: string): Promise<RunRecord> {
   const file = join(path, 'experiment.json')
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
   let record: (RunRecord & { kind?: unknown; schemaVersion?: unknown }) | null = null
   try {
-    record = JSON.parse(text)
-  } catch {
+    record = JSON.parse(await readFile(file, 'utf8'))
+  } catch (error) {
     // Not JSON: not ours, as is anything else without the mark.
+    if (!(error instanceof SyntaxError)) throw error
   }
   if (record?.kind !== kind) {
     throw new UserError(`${file} was not written by message-board: choose another folder with --out.`)

@@ -11,9 +11,10 @@ import { tableMarkdown } from '../report/table.ts'
 import type { Problem } from '../tasks/types.ts'
 import { type ArmName, armNames, builtInModel, configRecord, type Experiment } from './config.ts'
 import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
-import { openRunFolder } from './folder.ts'
+import { checkRunFolder, openRunFolder } from './folder.ts'
 import {
   isFinished,
+  type Job,
   type JobContext,
   planJobs,
   type RunEvent,
@@ -56,67 +57,65 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   }
   const config = configRecord(experiment)
   const { train, holdout, dropped } = split
-  const folder = await openRunFolder(
-    out,
-    {
-      identity: {
-        config,
-        model: model.sha256,
-        data: {
-          train: train.length,
-          holdout: holdout.length,
-          sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
-        },
-        versions: decidingVersions(experiment),
+  const record = {
+    identity: {
+      config,
+      model: model.sha256,
+      data: {
+        train: train.length,
+        holdout: holdout.length,
+        sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
       },
-      model: model.name,
-      arms,
-      seeds: experiment.seeds,
-      versions: versions(experiment),
-      machine: {
-        processor: cpus()[0]?.model ?? 'unknown',
-        cores: cpus().length,
-        memoryGiB: Math.round(totalmem() / 2 ** 30),
-        system: `${platform()} ${arch()}`,
-      },
+      versions: decidingVersions(experiment),
     },
-    { fresh: options.fresh },
-  )
+    model: model.name,
+    arms,
+    seeds: experiment.seeds,
+    versions: versions(experiment),
+    machine: {
+      processor: cpus()[0]?.model ?? 'unknown',
+      cores: cpus().length,
+      memoryGiB: Math.round(totalmem() / 2 ** 30),
+      system: `${platform()} ${arch()}`,
+    },
+  }
+  const how = { fresh: options.fresh }
+  const jobs = planJobs(experiment, arms)
+  const isLeft = async (job: Job) =>
+    !isFinished(experiment, job, await readProgress(out, job), holdout.length)
+
+  // Whatever can be refused is refused before anything is written: the folder, then the model and the limits.
+  await checkRunFolder(out, record, how)
   let engine: Engine | undefined
+  let release = () => {}
   try {
-    const jobs = await Promise.all(
-      planJobs(experiment, arms).map(async (job) => {
-        const progress = await readProgress(out, job)
-        return { job, progress, finished: isFinished(experiment, job, progress, holdout.length) }
-      }),
-    )
+    if (options.fresh || (await Promise.all(jobs.map(isLeft))).includes(true)) {
+      engine = await (options.openEngine ?? openEngine)(experiment)
+      const boards = armNames.map((arm) => experiment.arms[arm].reads)
+      checkPrompts(experiment, engine, split, boards)
+    }
+    release = (await openRunFolder(out, record, how)).release
+
+    const progress = await Promise.all(jobs.map((job) => readProgress(out, job)))
     onEvent({
       type: 'plan',
-      jobs: jobs.map(({ job, progress }) => ({
+      jobs: jobs.map((job, i) => ({
         name: job.name,
         steps: stepsOf(experiment, job),
         problems: holdout.length,
-        progress,
+        progress: progress[i],
       })),
     })
-
     const failed: Results['failed'] = []
-    const finished = []
-    for (const { job, finished: kept } of jobs) {
-      if (kept) {
+    const finished: Job[] = []
+    for (const job of jobs) {
+      if (!(await isLeft(job))) {
         onEvent({ type: 'job', job: job.name, state: 'kept' })
         finished.push(job)
         continue
       }
-      if (!engine) {
-        engine = await (options.openEngine ?? openEngine)(experiment)
-        checkPrompts(
-          experiment,
-          engine,
-          split,
-          armNames.map((arm) => experiment.arms[arm].reads),
-        )
-      }
+      // Another process may have removed a finished run between the two looks; then there is one to open.
+      engine ??= await (options.openEngine ?? openEngine)(experiment)
       const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
       onEvent({ type: 'job', job: job.name, state: 'started' })
       try {
@@ -149,7 +148,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     return await writeResults(out, results)
   } finally {
     await engine?.close()
-    folder.release()
+    release()
   }
 }
 

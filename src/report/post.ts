@@ -8,7 +8,7 @@ const LIMIT = 280
 export function post(results: Results): string {
   const { arms, delta, model, task } = results
   const { baseline, recipe } = arms
-  const where = `${short(model.name)}, ${task.name}, ${task.holdout} held out`
+  const where = `${short(model.name)}, ${task.name.slice(0, 20)}, ${task.holdout} held out`
   const level = (name: string, arm: { passAt1: number; ci95: readonly [number, number] } | null) =>
     arm ? [`${name} ${three(arm.passAt1)} [${three(arm.ci95[0])}, ${three(arm.ci95[1])}]`] : []
   if (!delta || !baseline || !recipe) {
@@ -16,11 +16,12 @@ export function post(results: Results): string {
     return ended(`No comparison. pass@1: ${levels.join('; ') || 'no job finished'} (${where}).`)
   }
   const [low, high] = delta.ci95
-  const arm = ({ reads, passAt1 }: typeof baseline) => `${reads.slice(0, 20)} ${three(passAt1)}`
+  const [ours, theirs] = [recipe, baseline].map(({ reads }) => reads.slice(0, 16))
   return ended(
-    `Do copies answer better after RL when they read more of each other's notes? ${verdicts[delta.verdict]}. ` +
-      `pass@1: ${arm(recipe)}, ${arm(baseline)}, difference ${signed(delta.recipeVsBaseline)} ` +
-      `[${signed(low)}, ${signed(high)}]. ${where}, ${baseline.seeds.length} + ${recipe.seeds.length} seeds.`,
+    `After RL, do copies that read the board "${ours}" answer better than with "${theirs}"? ` +
+      `${verdicts[delta.verdict]}. pass@1 ${three(recipe.passAt1)} against ${three(baseline.passAt1)}, ` +
+      `${signed(delta.recipeVsBaseline)} [${signed(low)}, ${signed(high)}]. ` +
+      `${where}, ${baseline.seeds.length} + ${recipe.seeds.length} seeds.`,
   )
 }
 
@@ -32,7 +33,7 @@ const verdicts = {
 } as const
 
 /** The last part of a path or a hub name: the rest may be long, and may be private. */
-const short = (name: string) => name.split(/[\\/]/).filter(Boolean).at(-1)?.slice(0, 40) ?? name
+const short = (name: string) => name.split(/[\\/]/).filter(Boolean).at(-1)?.slice(0, 30) ?? name
 
 function ended(text: string): string {
   if (text.length + 1 >= LIMIT) throw new RangeError(`the post has ${text.length} characters`)

@@ -72,6 +72,7 @@ export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
     const batch = policyBatch(groups)
     const learningRate = linearDecay(train.learningRate, step, train.steps)
 
+    options.rounds.signal?.throwIfAborted()
     const started = performance.now()
     let updated = started
     let ended = started
