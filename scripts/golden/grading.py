@@ -3,7 +3,7 @@
 The replies are made here, seeded, in the shapes that models answer GSM8K, SVAMP and MATH problems in; so the right
 verdict is known by construction and recorded as `truth` (a reply that was cut before it stated an answer is wrong).
 From GSM8K and SVAMP come only the numbers: golds, and the equations of the worked answers. MATH-like golds and the
-ways to write them are in math_answers.txt. The verdict is Math-Verify's with its defaults, the gold between dollar
+ways to write them are in math_answers.txt and math_answers_2.txt. The verdict is Math-Verify's with its defaults, the gold between dollar
 signs: the reference experiment's reward. `anchored` is its verdict when it may not take a number from anywhere in the
 text (try_extract_without_anchor off).
 
@@ -254,9 +254,9 @@ def maths_reply(rng, form):
     )
 
 
-def load_answers():
-    """(gold, form, truth) triples of math_answers.txt; a gold is also written as itself."""
-    for line in open(HERE / "math_answers.txt"):
+def load_answers(file):
+    """(gold, form, truth) triples of a list of answers; a gold is also written as itself."""
+    for line in open(HERE / file):
         if line.startswith("#") or not line.strip():
             continue
         gold, *forms = re.split(r" \| (?=[=!] )", line.strip())
@@ -278,10 +278,11 @@ def main():
             shape = rng.choices(list(SHAPES), SHAPES.values())[0]
             reply, truth = word_problem_reply(rng, shape, gold, steps)
             made.append((name, shape, reply, gold, truth))
-    for gold, form, truth in load_answers():
-        for _ in range(2):
-            shape, reply = maths_reply(rng, form)
-            made.append(("math", shape, reply, gold, truth))
+    for name, file in (("math", "math_answers.txt"), ("math2", "math_answers_2.txt")):
+        for gold, form, truth in load_answers(file):
+            for _ in range(2):
+                shape, reply = maths_reply(rng, form)
+                made.append((name, shape, reply, gold, truth))
     made = list(dict.fromkeys(made))
     rows = [
         {

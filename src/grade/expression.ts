@@ -100,7 +100,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text. */
 const SPACE =
-  /(?:[\s~\u00a0\u2009\u202f$€£¥"]|\\[$€£,;:!> ()[\]]|\\(?:quad|qquad|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[\s~\u00a0\u2009\u202f$€£¥"]|\\[$€£,;:!> ()[\]]|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -491,7 +491,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
   function product(): Expression {
     let left = signed()
     for (;;) {
-      if (skipUnits()) continue
+      if (skipUnits(left)) continue
       if (accept('*')) left = call('multiply', left, signed())
       else if (accept('/')) left = call('divide', left, signed())
       else if (startsFactor()) left = call('multiply', left, factor())
@@ -499,8 +499,13 @@ function parseTokens(tokens: readonly Token[]): Expression {
     }
   }
 
-  /** Steps over words and units, with their powers and quotients, where nothing of the item comes after them. */
-  function skipUnits(): boolean {
+  /**
+   * Steps over words and units after a quantity, with their powers and quotients, where nothing of the item comes
+   * after them. Of a quantity with variables, a single letter is one more variable.
+   */
+  function skipUnits(quantity: Expression): boolean {
+    const first = peek()
+    if (first?.type === 'unit' && first.text.length === 1 && hasVariable(quantity)) return false
     const isUnit = (i: number) => peek(i)?.type === 'words' || peek(i)?.type === 'unit'
     let i = mark() === '(' ? 1 : 0
     if (!isUnit(i)) return false
@@ -521,6 +526,10 @@ function parseTokens(tokens: readonly Token[]): Expression {
     return true
   }
 
+  function hasVariable(e: Expression): boolean {
+    return e.kind === 'symbol' ? e.name !== 'pi' : e.kind === 'call' && e.args.some(hasVariable)
+  }
+
   function signed(): Expression {
     return nested(() => {
       if (accept('-')) return call('negate', signed())
@@ -536,7 +545,9 @@ function parseTokens(tokens: readonly Token[]): Expression {
     if (token?.type === 'symbol' || token?.type === 'function' || token?.type === 'scale') return true
     if (token?.type === 'unit') return token.text.length === 1
     if (token?.type === 'number') return /^[!)}]$/.test(mark(-1))
-    return /^(?:frac|sqrt|binom|\(|\{|lfloor|lceil)$/.test(mark()) || (mark() === '|' && bars === 0)
+    return (
+      /^(?:frac|sqrt|binom|\(|\{|lfloor|lceil|begin [a-z]+)$/.test(mark()) || (mark() === '|' && bars === 0)
+    )
   }
 
   /** A primary with its powers and what is written after it. */
@@ -695,7 +706,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
     if (mark() === '(' || mark() === '{') inside = primary()
     else {
       inside = signed()
-      while (peek()?.type !== 'function' && mark() !== '(' && startsFactor() && !skipUnits())
+      while (peek()?.type !== 'function' && mark() !== '(' && startsFactor() && !skipUnits(inside))
         inside = call('multiply', inside, factor())
     }
     const inverse = exponentOf?.kind === 'call' && exponentOf.name === 'negate' && isOne(exponentOf.args[0])

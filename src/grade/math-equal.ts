@@ -96,7 +96,7 @@ function equal(answer: Expression, gold: Expression): boolean {
     const [a, g] = [wordsOf(answer), wordsOf(gold)]
     return a !== null && a === g
   }
-  const [a, g] = [asUnion(answer), asUnion(gold)]
+  const [a, g] = [scaledMatrix(asUnion(answer)), scaledMatrix(asUnion(gold))]
   if (a.kind === 'union' || g.kind === 'union')
     return a.kind === 'union' && g.kind === 'union' && equalInAnyOrder(a.parts, g.parts)
   if (a.kind === 'list' || g.kind === 'list') return equalLists(a, g)
@@ -157,14 +157,10 @@ function alternatives(e: Expression): Expression[] {
 const equalInOrder = (a: readonly Expression[], g: readonly Expression[]): boolean =>
   a.length === g.length && a.every((item, i) => equal(item, g[i]))
 
+/** As sets: each item of one is in the other, however often. */
 function equalInAnyOrder(a: readonly Expression[], g: readonly Expression[]): boolean {
-  if (a.length !== g.length) return false
-  const left = [...g]
-  return a.every((item) => {
-    const i = left.findIndex((other) => equal(item, other))
-    if (i >= 0) left.splice(i, 1)
-    return i >= 0
-  })
+  const covers = a.every((item) => g.some((other) => equal(item, other)))
+  return covers && g.every((item) => a.some((other) => equal(other, item)))
 }
 
 /**
@@ -191,6 +187,19 @@ function asUnion(e: Expression): Expression {
     parts.push(set)
   }
   return { kind: 'union', parts }
+}
+
+/** A number times a matrix as the matrix that it is; anything else as it is. */
+function scaledMatrix(e: Expression): Expression {
+  if (e.kind !== 'call' || (e.name !== 'multiply' && e.name !== 'negate')) return e
+  const at = e.args.findIndex((arg) => arg.kind === 'matrix')
+  const matrix = e.args[at]
+  if (matrix?.kind !== 'matrix') return e
+  const scale = (entry: Expression): Expression => ({
+    ...e,
+    args: e.args.map((arg, i) => (i === at ? entry : arg)),
+  })
+  return { kind: 'matrix', rows: matrix.rows.map((row) => row.map(scale)) }
 }
 
 /* Relations */
@@ -312,15 +321,20 @@ function equalInequalities(a: RelationExpression, g: RelationExpression): boolea
 const POINTS = 8
 const ENOUGH = 4
 
-/** Values of the variables at the i-th point: fixed, away from 0, both signs. */
-function point(names: Iterable<string>, i: number): Map<string, number> {
+/** The i-th point, for an expression that is to be compared: fixed values of its variables. */
+function point(names: Iterable<string>, i: number, integers: boolean): Map<string, number> {
   const values = new Map<string, number>()
   for (const name of names) {
     const stream = random('math-equal', name, i)
-    values.set(name, (stream.next() < 0.3 ? -1 : 1) * (0.3 + 1.9 * stream.next()))
+    // Away from 0 and of both signs; small integers for factorials, which have values nowhere else.
+    const generic = (stream.next() < 0.3 ? -1 : 1) * (0.3 + 1.9 * stream.next())
+    values.set(name, integers ? i + stream.int(4) : generic)
   }
   return values
 }
+
+const hasFactorial = (e: Expression): boolean =>
+  (e.kind === 'call' && e.name === 'factorial') || children(e).some(hasFactorial)
 
 const isDefined = (z: Complex): boolean => Number.isFinite(z.re) && Number.isFinite(z.im)
 
@@ -345,9 +359,10 @@ function equalValues(a: Expression, g: Expression): boolean {
   const [infiniteA, infiniteG] = [infinityOf(a), infinityOf(g)]
   if (infiniteA !== 0 || infiniteG !== 0) return infiniteA === infiniteG
   const names = variables(g, variables(a))
+  const integers = hasFactorial(a) || hasFactorial(g)
   let compared = 0
   for (let i = 0; i < (names.size === 0 ? 1 : POINTS); i++) {
-    const at = point(names, i)
+    const at = point(names, i, integers)
     const [u, v] = [approximateValue(a, at), approximateValue(g, at)]
     if (!isDefined(u) || !isDefined(v)) continue
     if (!near(u, v, rounded)) return false
@@ -373,9 +388,10 @@ function constantRatio(a: Expression, g: Expression): Complex | null {
   const names = variables(g, variables(a))
   if (names.size === 0) return null
   let ratio: Complex | null = null
+  const integers = hasFactorial(a) || hasFactorial(g)
   let compared = 0
   for (let i = 0; i < POINTS; i++) {
-    const at = point(names, i)
+    const at = point(names, i, integers)
     const [u, v] = [approximateValue(a, at), approximateValue(g, at)]
     const size = v.re * v.re + v.im * v.im
     if (!isDefined(u) || !isDefined(v) || size < 1e-12) continue
