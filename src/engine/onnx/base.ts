@@ -25,7 +25,7 @@ export interface Limits extends PackOptions {
   decodeBatch: number
   /** Prompt tokens, padding included, computed together in one lane. */
   prefillTokens: number
-  /** LoRA is folded into a copy of the projections (sampling) and inside the training graph, or kept apart. */
+  /** For sampling and scoring, LoRA is folded into a copy of the projections, or kept beside them. */
   folds: boolean
 }
 
@@ -140,7 +140,6 @@ export function openBase(config: ModelConfig, weights: Weights, limits: Limits):
             ...model,
             batches: part,
             loss: batch.kind,
-            folds: limits.folds,
             names,
             ...settings,
           }),

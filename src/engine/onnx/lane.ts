@@ -46,7 +46,7 @@ export interface LaneOptions {
 /** Which tensors stand before the base's: an adapter, its folded weights, or weights under training. */
 export interface Model {
   overlay: number | null
-  /** Set where LoRA is kept apart in the graph. */
+  /** Set where LoRA stands beside the base's weights and is not folded into them. */
   adapter?: AdapterShape
 }
 
@@ -86,8 +86,6 @@ export interface TrainJob extends Model {
     old: readonly (readonly number[])[]
   })[]
   loss: LossKind
-  /** Whether LoRA is folded inside the graph, where there is an adapter. */
-  folds: boolean
   temperature: number
   low: number
   high: number
@@ -144,8 +142,6 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
     }
     return found
   }
-  const apart = (adapter?: AdapterShape) => (adapter ? 'factored' : 'none')
-
   return {
     async overlay({ id, tensors, fold }) {
       if (tensors === null) {
@@ -163,11 +159,10 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
     },
     async generate(job, onTokens, check) {
       const { adapter, requests, sampling } = job
-      const options = { adapter, how: apart(adapter) } as const
       const context = {
         config,
-        prompt: await program('prompt', adapter, () => promptProgram(config, options)),
-        step: await program('step', adapter, () => stepProgram(config, options)),
+        prompt: await program('prompt', adapter, () => promptProgram(config, { adapter })),
+        step: await program('step', adapter, () => stepProgram(config, { adapter })),
         values: valuesOf(job),
         prefillTokens,
         onTokens,
@@ -178,7 +173,7 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
     async score(job) {
       const { adapter, batches, temperature } = job
       const scoring = await program('score', adapter, () =>
-        sequenceProgram(config, { adapter, how: apart(adapter), trained: 'none' }),
+        sequenceProgram(config, { adapter, trained: 'none' }),
       )
       const scores: Scores = new Map()
       for (const batch of batches) {
@@ -192,11 +187,10 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       return scores
     },
     async train(job) {
-      const { adapter, batches, loss, folds, names } = job
-      const how = adapter ? (folds ? 'folded' : 'factored') : 'none'
+      const { adapter, batches, loss, names } = job
       const trained = adapter ? 'adapter' : 'all'
       const training = await program(`train ${loss}`, adapter, () =>
-        sequenceProgram(config, { adapter, how, trained, loss }),
+        sequenceProgram(config, { adapter, trained, loss }),
       )
       const settings: Values = {
         temperature: scalar(job.temperature),

@@ -5,8 +5,8 @@ import { weightShapes } from '../checkpoint/model.ts'
 import type { Limits } from './base.ts'
 
 /**
- * Below this many parameters LoRA is folded into the weights: one more copy of the projections is small, and thin
- * products cost a small model more memory traffic than they save in arithmetic. Above it the base is never copied.
+ * Below this many parameters an adapter is folded into a copy of the projections before sampling: the copy is small,
+ * and a step over few rows is spared two thin products for each projection. Above it the base is never copied.
  */
 const foldBelow = 50e6
 

@@ -122,10 +122,7 @@ export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, sc
   }
 }
 
-/**
- * The same map with the adapter folded into the weight, W + scale * B A, inside the graph. For a small model this is
- * faster: the fold costs rank * outputs * inputs once, the thin products cost memory traffic for every token.
- */
+/** The weight that does the same as the base's with the adapter beside it: W + scale * B A. */
 export function foldedWeight(weight: Tensor, { a, b }: AdapterPair, scale: number): Tensor {
   return ops.add(weight, ops.matmul(b, a, { scale }))
 }

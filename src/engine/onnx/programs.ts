@@ -7,9 +7,6 @@ import * as ops from '../graph/ops.ts'
 import { input, type Tensor } from '../graph/tensor.ts'
 import * as model from './model.ts'
 
-/** How LoRA enters a graph: not at all, as thin products beside the base's, or folded into its weights. */
-export type Adaptation = 'none' | 'factored' | 'folded'
-
 /** What is trained: nothing (scoring), an adapter, or every weight. */
 export type Trained = 'none' | 'adapter' | 'all'
 
@@ -35,20 +32,17 @@ function adapterPairs(config: ModelConfig, rank: number): Map<string, model.Adap
   )
 }
 
+/** The base's linear maps, with LoRA beside them where there is an adapter. */
 function adaptedLinear(
   config: ModelConfig,
   weight: model.Parameters,
   pairs: ReadonlyMap<string, model.AdapterPair>,
-  how: Adaptation,
-  scale: number,
+  adapter?: AdapterShape,
 ): model.Linear {
-  if (how === 'none') return model.baseLinear(config, weight)
-  const pair = (name: string) => pairs.get(name) as model.AdapterPair
-  if (how === 'factored') return model.loraLinear(model.baseLinear(config, weight), pair, scale)
-  const folded = new Map(
-    [...pairs].map(([name, p]) => [`${name}.weight`, model.foldedWeight(weight(`${name}.weight`), p, scale)]),
-  )
-  return model.baseLinear(config, (name) => folded.get(name) ?? weight(name))
+  const base = model.baseLinear(config, weight)
+  return adapter
+    ? model.loraLinear(base, (name) => pairs.get(name) as model.AdapterPair, adapter.scale)
+    : base
 }
 
 /** Log-probability of each row's target under softmax(logits / temperature): [rows]. */
@@ -68,11 +62,11 @@ export type LossKind = 'policy_gradient' | 'cross_entropy'
  */
 export function sequenceProgram(
   config: ModelConfig,
-  options: { adapter?: AdapterShape; how: Adaptation; trained: Trained; loss?: LossKind },
+  options: { adapter?: AdapterShape; trained: Trained; loss?: LossKind },
 ): Uint8Array {
   const weight = model.parameters(config)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
-  const linear = adaptedLinear(config, weight, pairs, options.how, options.adapter?.scale ?? 0)
+  const linear = adaptedLinear(config, weight, pairs, options.adapter)
   const mask = input('mask', ['batch', 1, 'time', 'time'])
   const attention = model.fullAttention(config, rotaryInputs(config), positionsInput(), mask)
   const logits = model.forward(config, weight, linear, attention, {
@@ -117,7 +111,6 @@ export const cacheValue = (layer: number) => `value.${layer}`
 
 export interface GenerationOptions {
   adapter?: AdapterShape
-  how: Adaptation
 }
 
 /**
@@ -172,7 +165,7 @@ export function stepProgram(config: ModelConfig, options: GenerationOptions): Ui
 function nextLogprobs(config: ModelConfig, options: GenerationOptions, attention: model.Attention): Tensor {
   const weight = model.parameters(config)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
-  const linear = adaptedLinear(config, weight, pairs, options.how, options.adapter?.scale ?? 0)
+  const linear = adaptedLinear(config, weight, pairs, options.adapter)
   const logits = model.forward(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int64'),
     rows: input('rows', ['batch'], 'int64'),
