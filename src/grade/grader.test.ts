@@ -65,7 +65,7 @@ describe('agreement with Math-Verify', () => {
   test('a cut reply is never right, as in its anchored mode', () => {
     expect(cut.length).toBeGreaterThan(100)
     expect(cut.filter((row) => row.correct || row.answer !== null)).toEqual([])
-    expect(share(cut, (row) => row.anchored === row.correct)).toBeGreaterThanOrEqual(0.99)
+    expect(cut.filter((row) => row.anchored)).toEqual([])
   })
 
   test('each disagreement is judged in docs/grading-disagreements.md', async () => {
