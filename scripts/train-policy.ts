@@ -1,0 +1,242 @@
+/**
+ * Makes the built-in policy: a small Llama trained from scratch, with the engine's own training path, on chats made
+ * from the word problems' corpus slice; then measured with the real rounds and the real verifier, and described in
+ * a model card that this script writes.
+ *
+ *   npm run train:policy -- [--out policies/word-problems] [--work runs/train-policy]
+ *
+ * Deterministic: weights, chats and their order follow from the recipe's seed, and sums over lanes are taken in a
+ * fixed order. It can be stopped at any moment; the same command goes on from the last checkpoint.
+ */
+import { copyFile, mkdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
+import { openCheckpoint, type Weights } from '../src/engine/checkpoint/model.ts'
+import type { SupervisedDatum } from '../src/engine/contract.ts'
+import { createTrainer, initialWeights } from '../src/engine/onnx/trainer.ts'
+import { readJsonFile, writeFileAtomic, writeJsonAtomic } from '../src/files.ts'
+import { tokenizerFiles, trainBpe } from '../src/tokens/bpe.ts'
+import { type CheckpointTokenizer, loadTokenizer } from '../src/tokens/tokenizer.ts'
+import { modelCard } from './train-policy/card.ts'
+import { corpusChat } from './train-policy/corpus.ts'
+import { measure } from './train-policy/measure.ts'
+
+/** Everything that decides which policy comes out. */
+const recipe = {
+  seed: 1,
+  /** Order of the sums over the gradient's parts, so part of the recipe. */
+  threads: 2,
+  steps: 2100,
+  /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
+  writersOnly: 0.4,
+  /** Chats in a step of each part, of about 4,000 tokens; each chat has two replies. */
+  chats: { writers: 30, everyone: 22 },
+  learningRate: 3e-3,
+  warmup: 200,
+  adam: { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 },
+  /** Standard deviation of the initial weights; those that write to the residual stream get it / sqrt(2 layers). */
+  initialDeviation: 0.06,
+  vocabSize: 1024,
+  /** Notes in the corpus are cut at this many tokens, the limit of the experiment's round one. */
+  noteTokens: 40,
+  replyTokens: 64,
+}
+
+export type Recipe = typeof recipe
+
+const specials = { pad: '<|endoftext|>', startOfTurn: '<|im_start|>', endOfTurn: '<|im_end|>' }
+
+const config: ModelConfig = {
+  architecture: 'llama',
+  vocabSize: recipe.vocabSize,
+  hiddenSize: 128,
+  layers: 4,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 32,
+  intermediateSize: 384,
+  rmsNormEps: 1e-5,
+  ropeTheta: 10_000,
+  ropeScaling: null,
+  tieEmbeddings: true,
+  attentionBias: false,
+  qkNorm: false,
+  contextLength: 512,
+  bosTokenId: null,
+  eosTokenIds: [2],
+}
+
+const tokenizerNames = ['tokenizer.json', 'tokenizer_config.json'] as const
+const checkpointEvery = 100
+const logEvery = 20
+
+export interface LogLine {
+  step: number
+  /** Cross-entropy in nats a reply token, averaged over the steps since the last line. */
+  loss: number
+  gradNorm: number
+  learningRate: number
+  /** Prompt and reply tokens seen so far, a chat's prompt counted once for its two replies. */
+  tokens: number
+}
+
+const stateSchema = z.object({
+  /** The recipe and the model it belongs to, as JSON. */
+  recipe: z.string(),
+  step: z.number().int(),
+  seconds: z.number(),
+  tokens: z.number(),
+  log: z.array(z.custom<LogLine>()),
+})
+type State = z.infer<typeof stateSchema>
+
+/** Learns the vocabulary from whole chats, the prompts' wording included, so that common words are one token. */
+async function writeTokenizer(folder: string): Promise<void> {
+  const texts: string[] = []
+  // Far from the chats that training will reach, though of the same slice.
+  for (let i = 0; i < 6000; i++) {
+    const { messages, replies } = corpusChat(100_000_000 + i, false, (note) => note)
+    texts.push('user\n', ...messages.map(({ content }) => content), '\n', 'assistant\n', ...replies)
+  }
+  const bpe = trainBpe(texts, recipe.vocabSize, Object.values(specials))
+  const files = tokenizerFiles(bpe, { ...specials, contextLength: config.contextLength })
+  for (const name of tokenizerNames) await writeJsonAtomic(join(folder, name), files[name])
+}
+
+function firstWeights(): Weights {
+  const weights = initialWeights(config, recipe.seed)
+  for (const [name, { data }] of weights) {
+    if (name.endsWith('norm.weight')) continue
+    const residual = /o_proj|down_proj/.test(name) ? Math.sqrt(2 * config.layers) : 1
+    // initialWeights draws with a deviation of 0.02.
+    for (let i = 0; i < data.length; i++) data[i] *= recipe.initialDeviation / 0.02 / residual
+  }
+  return weights
+}
+
+/** The chats of a step as data to imitate, each reply token weighted alike. */
+function stepData(step: number, tokenizer: CheckpointTokenizer): { data: SupervisedDatum[]; tokens: number } {
+  const writersOnly = step < recipe.writersOnly * recipe.steps
+  const count = writersOnly ? recipe.chats.writers : recipe.chats.everyone
+  const cut = (note: string) => {
+    const tokens = tokenizer.encode(note)
+    return tokens.length < recipe.noteTokens ? note : tokenizer.decode(tokens.slice(0, recipe.noteTokens))
+  }
+  let tokens = 0
+  const sequences = Array.from({ length: count }, (_, i) => {
+    const { messages, replies } = corpusChat(step * 32 + i, writersOnly, cut)
+    const prompt = tokenizer.chat(messages)
+    tokens += prompt.length
+    return replies.map((reply) => ({ prompt, completion: [...tokenizer.encode(reply), tokenizer.stop[0]] }))
+  }).flat()
+  const replyTokens = sequences.reduce((sum, { completion }) => sum + completion.length, 0)
+  const data = sequences.map((sequence) => ({
+    ...sequence,
+    weights: sequence.completion.map(() => 1 / replyTokens),
+  }))
+  return { data, tokens: tokens + replyTokens }
+}
+
+function learningRateAt(step: number): number {
+  return recipe.learningRate * Math.min(1, (step + 1) / recipe.warmup) * (1 - step / recipe.steps)
+}
+
+async function train(work: string): Promise<State> {
+  await mkdir(work, { recursive: true })
+  await writeTokenizer(work)
+  const tokenizer = await loadTokenizer(work)
+  const key = JSON.stringify({ recipe, config })
+  const saved = await readJsonFile(join(work, 'state.json'), stateSchema, { optional: true })
+  let state: State = { recipe: key, step: 0, seconds: 0, tokens: 0, log: [] }
+  let weights: Weights = firstWeights()
+  if (saved?.recipe === key) {
+    state = saved
+    weights = await (await openCheckpoint(join(work, `step-${state.step}`))).loadWeights()
+    console.log(`going on from step ${state.step}`)
+  }
+  const trainer = createTrainer(config, weights, { threads: recipe.threads })
+  try {
+    if (state.step > 0) await trainer.loadOptimizer(join(work, `step-${state.step}`))
+    const sums = { loss: 0, gradNorm: 0, steps: 0 }
+    let last = performance.now()
+    while (state.step < recipe.steps) {
+      const { data, tokens } = stepData(state.step, tokenizer)
+      const learningRate = learningRateAt(state.step)
+      const { loss } = await trainer.forwardBackwardSupervised(data)
+      const { gradNorm } = await trainer.optimStep({ ...recipe.adam, learningRate })
+      sums.loss += loss
+      sums.gradNorm += gradNorm
+      sums.steps++
+      const now = performance.now()
+      const seconds = state.seconds + (now - last) / 1000
+      last = now
+      state = { ...state, step: state.step + 1, tokens: state.tokens + tokens, seconds }
+      if (state.step % logEvery === 0) {
+        const line: LogLine = {
+          step: state.step,
+          loss: round(sums.loss / sums.steps),
+          gradNorm: round(sums.gradNorm / sums.steps),
+          learningRate: round(learningRate, 8),
+          tokens: state.tokens,
+        }
+        Object.assign(sums, { loss: 0, gradNorm: 0, steps: 0 })
+        state = { ...state, log: [...state.log, line] }
+        const left = (seconds / state.step) * (recipe.steps - state.step)
+        console.log(
+          `step ${state.step}/${recipe.steps}  loss ${line.loss.toFixed(4)}  grad ${line.gradNorm.toFixed(2)}  ` +
+            `${Math.round(state.tokens / seconds)} tokens/s  ${Math.ceil(left / 60)} min left`,
+        )
+      }
+      if (state.step % checkpointEvery === 0 || state.step === recipe.steps) {
+        const folder = join(work, `step-${state.step}`)
+        await trainer.saveCheckpoint(folder, 'F32')
+        await trainer.saveOptimizer(folder)
+        const before = await readJsonFile(join(work, 'state.json'), stateSchema, { optional: true })
+        await writeJsonAtomic(join(work, 'state.json'), state)
+        if (before && before.step !== state.step)
+          await rm(join(work, `step-${before.step}`), { recursive: true, force: true })
+      }
+    }
+  } finally {
+    await trainer.close()
+  }
+  return state
+}
+
+function round(value: number, digits = 5): number {
+  return Number(value.toFixed(digits))
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      out: { type: 'string', default: 'policies/word-problems' },
+      work: { type: 'string', default: 'runs/train-policy' },
+    },
+  })
+  const { out, work } = values
+  const state = await train(work)
+  await mkdir(out, { recursive: true })
+  for (const name of ['config.json', 'model.safetensors']) {
+    await copyFile(join(work, `step-${state.step}`, name), join(out, name))
+  }
+  for (const name of tokenizerNames) await copyFile(join(work, name), join(out, name))
+  const log = state.log.map((line) => JSON.stringify(line)).join('\n')
+  await writeFileAtomic(join(out, 'training-log.jsonl'), `${log}\n`)
+  console.log('measuring')
+  const figures = await measure(out, recipe)
+  const card = modelCard({ recipe, config, state, figures, bytes: await sizeOf(out) })
+  await writeFileAtomic(join(out, 'README.md'), card)
+  console.log(card)
+}
+
+/** Bytes of the policy's own files. */
+async function sizeOf(folder: string): Promise<number> {
+  const names = ['config.json', 'model.safetensors', ...tokenizerNames, 'training-log.jsonl']
+  const files = await Promise.all(names.map((name) => readFile(join(folder, name))))
+  return files.reduce((sum, { length }) => sum + length, 0)
+}
+
+await main()

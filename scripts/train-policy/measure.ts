@@ -1,0 +1,64 @@
+/** The policy's figures before any RL: the experiment's own rounds and verifier, on held-out problems. */
+import { type ReaderCounts, whatReadersDid } from '../../src/board/readers.ts'
+import { own, shared } from '../../src/board/reads.ts'
+import { playRounds } from '../../src/board/rounds.ts'
+import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
+import { mathGrader } from '../../src/grade/grader.ts'
+import { passAt } from '../../src/stats/index.ts'
+import { wordProblems } from '../../src/tasks/word-problems.ts'
+
+export interface Figures {
+  level: number
+  board: 'own' | 'shared'
+  problems: number
+  passAt1: number
+  ci95: readonly [number, number]
+  passAt4: number
+  counts: ReaderCounts
+}
+
+export interface Limits {
+  noteTokens: number
+  replyTokens: number
+}
+
+const sampling = { temperature: 0.9, topP: 0.95 }
+
+/** Level 2, the default, under both boards, and level 1 with the own note. */
+export async function measure(folder: string, limits: Limits): Promise<Figures[]> {
+  const engine = await openOnnxEngine({ model: folder })
+  try {
+    const policy = await engine.createPolicy()
+    const figures: Figures[] = []
+    for (const { level, reads } of [
+      { level: 2, reads: own },
+      { level: 2, reads: shared },
+      { level: 1, reads: own },
+    ]) {
+      const { holdout } = await wordProblems({ train: 0, holdout: level === 1 ? 240 : 480, level }).load()
+      const { played } = await playRounds(policy, engine.tokenizer, holdout, {
+        copies: 4,
+        reads,
+        notes: { maxTokens: limits.noteTokens, ...sampling },
+        replies: { maxTokens: limits.replyTokens, ...sampling },
+        readTokens: engine.contextLength - limits.replyTokens,
+        grader: mathGrader,
+        seed: ['measure', level],
+      })
+      const boards = played.map(({ board }) => board)
+      const { passAt1, passAtK } = passAt(boards.map(({ replies }) => replies.map(({ correct }) => correct)))
+      figures.push({
+        level,
+        board: reads === own ? 'own' : 'shared',
+        problems: boards.length,
+        passAt1: passAt1.value,
+        ci95: passAt1.ci95,
+        passAt4: passAtK.value,
+        counts: whatReadersDid(boards),
+      })
+    }
+    return figures
+  } finally {
+    await engine.close()
+  }
+}
