@@ -1,20 +1,25 @@
 /** `message-board eval`: plays the rounds without training and prints what readers did. */
 import { boards } from '../board/reads.ts'
 import { UserError } from '../errors.ts'
-import { defineExperiment } from '../experiment/config.ts'
 import { evaluateModel } from '../experiment/evaluate.ts'
 import { three } from '../report/rows.ts'
+import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { EvalFlags } from './main.ts'
+import { downloadProgress } from './progress.ts'
 
-export async function evaluateCommand(flags: EvalFlags): Promise<void> {
+export async function evaluateCommand(file: string | undefined, flags: EvalFlags): Promise<void> {
   const reads = boards[flags.reads]
   if (!reads)
     throw new UserError(`There is no board "${flags.reads}": give ${Object.keys(boards).join(' or ')}.`)
-  const found = await evaluateModel(withFlags(defineExperiment(), flags), {
+  const found = await evaluateModel(withFlags(await experimentOf(file), flags), {
     reads,
     adapter: flags.adapter,
     seed: flags.seed,
+    onDownload: flags.json ? undefined : downloadProgress(process.stderr),
+    onNotice: (text) => {
+      process.stderr.write(`${text}\n`)
+    },
     onProblems: flags.json
       ? undefined
       : (done, of) => process.stderr.write(process.stderr.isTTY ? `\r${done}/${of}` : `${done}/${of}\n`),

@@ -37,7 +37,7 @@ export interface EvalFlags extends ExperimentFlags {
 /** Adds the options that `run` and `eval` share. */
 function about(command: Command): Command {
   return command
-    .option('--model <folder>', 'checkpoint folder (config.json, tokenizer.json, model.safetensors)')
+    .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
     .option('--task <task>', 'word-problems, a .jsonl file, or a folder of GSM8K')
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
     .option('--engine <name>', 'what computes: onnx')
@@ -64,13 +64,18 @@ function program(): Command {
       process.exitCode = (await run(file, flags)) ? 0 : exit.defect
     })
 
-  about(root.command('eval').description('play the rounds without training, and count what readers did'))
+  about(
+    root
+      .command('eval')
+      .description('play the rounds without training, and count what readers did')
+      .argument('[experiment.ts]'),
+  )
     .option('--adapter <folder>', 'a trained adapter, such as runs/x/recipe-s17/checkpoint-40')
     .option('--reads <board>', 'own or shared', 'own')
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
-    .action(async (flags: EvalFlags) => {
+    .action(async (file: string | undefined, flags: EvalFlags) => {
       const { evaluateCommand } = await import('./eval.ts')
-      await evaluateCommand(flags)
+      await evaluateCommand(file, flags)
     })
 
   root

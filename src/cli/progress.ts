@@ -1,5 +1,6 @@
 /** Live progress of a run: one changing line on a terminal, few plain lines elsewhere. Writes to a stream only. */
 import type { RunEvent } from '../experiment/job.ts'
+import type { DownloadProgress } from '../hub/model.ts'
 import { three } from '../report/rows.ts'
 
 /** What it needs of process.stderr. */
@@ -45,7 +46,7 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
     drawn = now
     const parts = [position(), said, `${Math.round(rate.perSecond())} tok/s`, eta()]
     const text = parts.filter((part) => part !== '').join('  ')
-    stream.write(`\r\u001b[K${text.slice(0, (stream.columns ?? 80) - 1)}`)
+    stream.write(`\r\u001b[K${text.slice(0, (stream.columns || 80) - 1)}`)
   }
   const position = () => (current ? `[${jobs.indexOf(current) + 1}/${jobs.length}] ${current.name}` : '')
   const eta = () => {
@@ -58,8 +59,15 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
     return `ETA ${duration(steps * step + problems * problem)}`
   }
 
+  const onDownload = downloadProgress(stream)
   const onEvent = (event: RunEvent): void => {
     switch (event.type) {
+      case 'download':
+        onDownload(event)
+        return
+      case 'notice':
+        say(event.text)
+        return
       case 'plan':
         jobs = event.jobs.map(({ name, steps, problems, progress }) => ({
           name,
@@ -121,6 +129,19 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
   return { onEvent, end: clear }
 }
 
+/** Says how far a model's download is: a changing line on a terminal, a line for each tenth elsewhere. */
+export function downloadProgress(stream: ProgressStream): (progress: DownloadProgress) => void {
+  let said = -1
+  return ({ name, done, total }) => {
+    const percent = Math.floor((100 * done) / total)
+    const step = stream.isTTY === true ? percent : percent - (percent % 10)
+    if (step === said) return
+    said = step
+    const text = `${name}: ${step}% of ${(total / 1e6).toFixed(0)} MB`
+    stream.write(stream.isTTY === true ? `\r\u001b[K${text}${done === total ? '\n' : ''}` : `${text}\n`)
+  }
+}
+
 /** New tokens a second over the last few seconds. */
 function tokenRate() {
   const WINDOW = 5000
@@ -133,7 +154,8 @@ function tokenRate() {
     perSecond() {
       const from = recent[0]?.at ?? 0
       const span = (performance.now() - from) / 1000
-      return span > 0 ? recent.reduce((sum, entry) => sum + entry.tokens, 0) / span : 0
+      // Over less than a second a rate says nothing.
+      return recent.reduce((sum, entry) => sum + entry.tokens, 0) / Math.max(span, 1)
     },
   }
 }

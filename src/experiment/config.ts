@@ -34,7 +34,8 @@ interface SamplingChoices {
 
 /** What a user states. Everything left out takes its default from experiment/defaults.ts. */
 export interface ExperimentChoices {
-  /** A checkpoint folder in Hugging Face's layout; the built-in policy when left out. */
+  /** A checkpoint folder in Hugging Face's layout, or a model on the hub (owner/name, owner/name@revision); the
+   * built-in policy when left out. */
   model?: string
   /** Where the problems come from; the built-in word problems when left out. */
   task?: Task

@@ -6,13 +6,15 @@ import { join } from 'node:path'
 import { notePrompt, readPrompt } from '../board/prompts.ts'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
+import { type LocatedModel, locateModel } from '../hub/model.ts'
 import type { Experiment } from './config.ts'
 
-/** Opens the engine on the experiment's model. */
-export async function openEngine({ model, engine }: Experiment): Promise<Engine> {
+/** Opens the engine on the experiment's model, which the caller may have located already. */
+export async function openEngine({ model, engine }: Experiment, located?: LocatedModel): Promise<Engine> {
+  const { folder, name } = located ?? (await locateModel(model))
   // Loaded here, since a command that needs no engine should not wait for one.
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
-  return openOnnxEngine({ model, device: engine.device, threads: engine.threads })
+  return openOnnxEngine({ model: folder, name, device: engine.device, threads: engine.threads })
 }
 
 const require = createRequire(import.meta.url)

@@ -5,6 +5,7 @@ import { whatReadersDid } from '../board/readers.ts'
 import { playRounds } from '../board/rounds.ts'
 import type { Reads } from '../board/types.ts'
 import { readJsonFile } from '../files.ts'
+import { type LocateOptions, locateModel } from '../hub/model.ts'
 import { passAt } from '../stats/index.ts'
 import type { Experiment } from './config.ts'
 import { fingerprint, openEngine, versions } from './engine.ts'
@@ -18,14 +19,20 @@ export interface EvaluationOptions {
   seed: number
   /** Told after each portion of problems. */
   onProblems?: (done: number, of: number) => void
+  onDownload?: LocateOptions['onDownload']
+  onNotice?: LocateOptions['onNotice']
 }
 
 /** pass@1, pass@k and what readers did, on the experiment's held-out problems. */
 export async function evaluateModel(experiment: Experiment, options: EvaluationOptions) {
   const { board, sampling, evaluation, grader } = experiment
   const split = await experiment.task.load()
-  const sha256 = await fingerprint(experiment.model)
-  const engine = await openEngine(experiment)
+  const located = await locateModel(experiment.model, {
+    onDownload: options.onDownload,
+    onNotice: options.onNotice,
+  })
+  const sha256 = await fingerprint(located.folder)
+  const engine = await openEngine(experiment, located)
   try {
     checkPrompts(experiment, engine, { ...split, train: [] }, [options.reads])
     const lora = options.adapter ? await adapterShape(options.adapter) : undefined

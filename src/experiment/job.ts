@@ -18,11 +18,15 @@ import type { Board, Reads } from '../board/types.ts'
 import type { Engine, Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { readJsonFile, writeJsonAtomic } from '../files.ts'
+import type { DownloadProgress } from '../hub/model.ts'
 import type { SeedPart } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
 import { type StepMetrics, trainSteps } from '../train/loop.ts'
 import { type ArmName, armNames, type Experiment } from './config.ts'
 import { removeScratch } from './folder.ts'
+
+/** Beside the logs of a job that failed: the error with its stack. */
+export const errorFile = 'error.txt'
 
 export interface Job {
   /** Its folder: base-1, base-shared, baseline-s17. */
@@ -94,6 +98,8 @@ export interface RolloutLine extends Omit<Board, 'problemId'> {
 
 /** What a run tells while it works. */
 export type RunEvent =
+  | ({ type: 'download' } & DownloadProgress)
+  | { type: 'notice'; text: string }
   | { type: 'plan'; jobs: { name: string; steps: number; problems: number; progress: Progress }[] }
   | { type: 'job'; job: string; state: 'started' | 'finished' | 'kept' }
   | { type: 'job'; job: string; state: 'failed'; why: string }
@@ -268,6 +274,7 @@ async function restore(runFolder: string, job: Job): Promise<Progress> {
   await mkdir(folder, { recursive: true })
   const progress = await readProgress(runFolder, job)
   await removeScratch(folder)
+  await rm(join(folder, errorFile), { force: true })
   for (const name of await readdir(folder)) {
     if (/^checkpoint-\d+$/.test(name) && name !== checkpoint(progress.steps)) {
       await rm(join(folder, name), { recursive: true, force: true })

@@ -4,8 +4,10 @@
  */
 import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
 import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
+import { type LocatedModel, locateModel } from '../hub/model.ts'
 import { post } from '../report/post.ts'
 import { tableMarkdown } from '../report/table.ts'
 import type { Problem } from '../tasks/types.ts'
@@ -13,6 +15,7 @@ import { type ArmName, armNames, builtInModel, configRecord, type Experiment } f
 import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
 import { checkRunFolder, openRunFolder } from './folder.ts'
 import {
+  errorFile,
   isFinished,
   type Job,
   type JobContext,
@@ -37,7 +40,7 @@ export interface RunOptions {
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
   /** Opens the engine; the one that the experiment names unless told. */
-  openEngine?: (experiment: Experiment) => Promise<Engine>
+  openEngine?: (experiment: Experiment, model: LocatedModel) => Promise<Engine>
 }
 
 /**
@@ -51,9 +54,14 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   signal?.throwIfAborted()
   const split = await experiment.task.load()
   checkSplit(experiment, split)
+  const located = await locateModel(experiment.model, {
+    onDownload: (progress) => onEvent({ type: 'download', ...progress }),
+    onNotice: (text) => onEvent({ type: 'notice', text }),
+    retries: { signal },
+  })
   const model = {
     name: experiment.model === builtInModel ? 'word-problems (built-in)' : experiment.model,
-    sha256: await fingerprint(experiment.model),
+    sha256: await fingerprint(located.folder),
   }
   const config = configRecord(experiment)
   const { train, holdout, dropped } = split
@@ -90,7 +98,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   let release = () => {}
   try {
     if (options.fresh || (await Promise.all(jobs.map(isLeft))).includes(true)) {
-      engine = await (options.openEngine ?? openEngine)(experiment)
+      engine = await (options.openEngine ?? openEngine)(experiment, located)
       const boards = armNames.map((arm) => experiment.arms[arm].reads)
       checkPrompts(experiment, engine, split, boards)
     }
@@ -115,7 +123,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
         continue
       }
       // Another process may have removed a finished run between the two looks; then there is one to open.
-      engine ??= await (options.openEngine ?? openEngine)(experiment)
+      engine ??= await (options.openEngine ?? openEngine)(experiment, located)
       const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
       onEvent({ type: 'job', job: job.name, state: 'started' })
       try {
@@ -125,6 +133,8 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
       } catch (error) {
         signal?.throwIfAborted()
         const why = error instanceof Error ? error.message : String(error)
+        // The whole story, for whoever mends it; the next try removes it.
+        await writeFileAtomic(join(out, job.name, errorFile), inspect(error))
         failed.push({ job: job.name, why })
         onEvent({ type: 'job', job: job.name, state: 'failed', why })
       }

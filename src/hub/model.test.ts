@@ -116,7 +116,7 @@ describe('a model on the hub', () => {
     const bytes: number[] = []
     await locate('tests/tiny', { onDownload: ({ done }) => bytes.push(done) })
     expect(hub.asked.slice(before).every(({ path }) => path.startsWith('/api/'))).toBe(true)
-    expect(bytes.length).toBe(Object.keys(files).length)
+    expect(bytes).toEqual([])
   })
 
   it('can be named at a revision or a commit', async () => {

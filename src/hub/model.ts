@@ -20,6 +20,7 @@ export interface DownloadProgress {
 }
 
 export interface LocateOptions extends Partial<HubOptions> {
+  /** Told while something comes in. */
   onDownload?: (progress: DownloadProgress) => void
 }
 
@@ -57,12 +58,10 @@ export async function locateModel(model: string, options: LocateOptions = {}): P
     )
   }
   const total = wanted.reduce((sum, path) => sum + (sizes.get(path) ?? 0), 0)
-  let done = 0
+  let before = 0
   for (const path of wanted) {
-    const file = await repository.fetch(path, (bytes) => {
-      done += bytes
-      onDownload({ name, done, total })
-    })
+    const file = await repository.fetch(path, (bytes) => onDownload({ name, done: before + bytes, total }))
+    before += sizes.get(path) ?? 0
     // Of a model that is not supported, the weights need not come.
     if (path === 'config.json') await readModelConfig(file)
   }

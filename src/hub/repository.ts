@@ -86,7 +86,7 @@ export interface Repository {
   files: readonly RepositoryFile[]
   /**
    * Makes a file be in the cache, whole and checked, and returns its path. A download that was cut short goes on
-   * where it stopped. `onBytes` is told how many bytes came in since it was last told.
+   * where it stopped. `onBytes` is told how many of the file's bytes are here, as they come; nothing where all are.
    */
   fetch(path: string, onBytes?: (bytes: number) => void): Promise<string>
 }
@@ -153,16 +153,12 @@ export async function openRepository(repo: RepositoryName, options: HubOptions):
       const file = files.find((entry) => entry.path === path)
       if (!file) throw new Error(`${repo.name} has no file ${path}`)
       const pointer = join(folder, ...safeSegments(path))
-      if (await exists(pointer)) {
-        onBytes(file.size)
-        return pointer
-      }
+      if (await exists(pointer)) return pointer
       const blob = join(place.blobs, etagOf(file))
       try {
         await makeFolder(place.blobs)
         await makeFolder(dirname(pointer))
-        if (await exists(blob)) onBytes(file.size)
-        else await download(client, commit, file, blob, onBytes)
+        if (!(await exists(blob))) await download(client, commit, file, blob, onBytes)
         await link(blob, pointer)
       } catch (error) {
         throw explained(error, repo, settings)
@@ -194,10 +190,10 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
     cached: true,
     folder,
     files,
-    async fetch(path, onBytes = () => {}) {
-      const file = files.find((entry) => entry.path === path)
-      if (!file) throw new Error(`the cache has no file ${path} of ${repo.name}`)
-      onBytes(file.size)
+    async fetch(path) {
+      if (!files.some((file) => file.path === path)) {
+        throw new Error(`the cache has no file ${path} of ${repo.name}`)
+      }
       return join(folder, ...path.split('/'))
     },
   }
@@ -260,19 +256,14 @@ async function download(
   onBytes: (bytes: number) => void,
 ): Promise<void> {
   const incomplete = `${blob}.incomplete`
-  let told = 0
-  const tell = (position: number) => {
-    if (position > told) onBytes(position - told)
-    told = Math.max(told, position)
-  }
   let fruitless = 0
   let spoiled = false
   for (;;) {
     const start = await sizeOf(incomplete)
-    tell(Math.min(start, file.size))
+    onBytes(Math.min(start, file.size))
     if (start < file.size) {
       try {
-        await continueDownload(client, commit, file, incomplete, start, tell)
+        await continueDownload(client, commit, file, incomplete, start, onBytes)
       } catch (error) {
         const isNews = (await sizeOf(incomplete)) > start
         fruitless = isNews ? 0 : fruitless + 1
@@ -302,7 +293,7 @@ async function continueDownload(
   file: ListFileEntry,
   path: string,
   start: number,
-  tell: (position: number) => void,
+  onBytes: (bytes: number) => void,
 ): Promise<void> {
   const response = await client.bytes(commit, file.path, start)
   const target = await open(path, fileFlags.O_WRONLY | fileFlags.O_CREAT)
@@ -316,7 +307,7 @@ async function continueDownload(
         done += (await target.write(bytes, done, bytes.length - done, position + done)).bytesWritten
       }
       position += bytes.length
-      tell(position)
+      onBytes(position)
     }
     if (position < file.size) throw new TypeError(endedEarly)
   } finally {
