@@ -228,8 +228,16 @@ describe('the other commands', () => {
     expect(facts.map(({ name }: { name: string }) => name)).toContain('onnxruntime-node')
   })
 
+  it('evaluate without training', async () => {
+    const text = await cli('eval', experiment, '--reads', 'shared', '--holdout', '3')
+    expect(text.stdout).toMatch(/^pass@1 +[01]\.\d{3} \[/m)
+    expect(text.code).toBe(0)
+    const json = await cli('eval', experiment, '--reads', 'shared', '--holdout', '3', '--json')
+    expect(text.stdout).toContain(JSON.parse(json.stdout).passAt1.toFixed(3))
+  })
+
   it('refuse what they do not know', async () => {
-    expectRefused(await cli('eval', '--reads', 'ring'), /own or shared/)
+    expectRefused(await cli('eval', experiment, '--reads', 'ring'), /own or shared/)
     expectRefused(await cli('dance'), /unknown command 'dance'/)
   })
 })

@@ -1,10 +1,10 @@
-/** Loads an experiment written in TypeScript: a module whose default export is what defineExperiment gave. */
+/** The experiment that a command is about: the built-in one, or one written in a TypeScript file. */
 import { existsSync } from 'node:fs'
 import { register } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { UserError } from '../errors.ts'
-import type { Experiment } from '../experiment/config.ts'
+import { defineExperiment, type Experiment } from '../experiment/config.ts'
 
 /** This package's own entry, from source or built, whichever runs. */
 const entry = new URL(`../index${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url).href
@@ -23,8 +23,18 @@ const hooks = `data:text/javascript,${encodeURIComponent(`
   }
 `)}`
 
-/** @throws UserError for a file that is not there, does not load, or exports something else. */
-export async function loadExperimentFile(path: string): Promise<Experiment> {
+/**
+ * The built-in experiment without a file; else what the file exports as its default, made by defineExperiment.
+ *
+ * @throws UserError for a file that is not there, does not load, or exports something else.
+ */
+export async function experimentOf(path: string | undefined): Promise<Experiment> {
+  if (path === undefined) return defineExperiment()
+  if (!/\.[cm]?[jt]s$/.test(path)) {
+    throw new UserError(
+      `${path} is no experiment file: give a TypeScript or JavaScript file, or no file at all.`,
+    )
+  }
   const file = resolve(path)
   if (!existsSync(file)) throw new UserError(`There is no experiment file at ${path}: check the path.`)
   const { tsImport } = await import('tsx/esm/api')

@@ -1,10 +1,8 @@
 /** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
 import { basename, join } from 'node:path'
-import { UserError } from '../errors.ts'
-import { defineExperiment, type Experiment } from '../experiment/config.ts'
 import { runExperiment } from '../experiment/run.ts'
 import { tableText } from '../report/table.ts'
-import { loadExperimentFile } from './experiment-file.ts'
+import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
@@ -68,14 +66,4 @@ function stopOnSignals(out: string): { signal: AbortSignal; ignore: () => void }
   process.on('SIGINT', stop)
   process.on('SIGTERM', stop)
   return { signal: controller.signal, ignore }
-}
-
-async function experimentOf(file: string | undefined): Promise<Experiment> {
-  if (file === undefined) return defineExperiment()
-  if (!/\.[cm]?[jt]s$/.test(file)) {
-    throw new UserError(
-      `${file} is no experiment file: give a TypeScript or JavaScript file, or no file at all.`,
-    )
-  }
-  return loadExperimentFile(file)
 }

@@ -71,6 +71,16 @@ export async function lockFolder(folder: string): Promise<() => void> {
   return release
 }
 
+/** Whether a living process, or one that cannot be asked, holds the lock of a folder. Looks only. */
+export async function isHeld(folder: string): Promise<boolean> {
+  const last = (await lockNumbers(folder)).at(-1)
+  if (last === undefined) return false
+  const text = await readFile(join(folder, `.lock-${last}`), 'utf8').catch(absent)
+  if (text === null || text === '') return false
+  const owner = parseOwner(text)
+  return owner === null || isAlive(owner)
+}
+
 async function lockNumbers(folder: string): Promise<number[]> {
   const numbers = (await readdir(folder)).flatMap((name) => lockName.exec(name)?.slice(1).map(Number) ?? [])
   return numbers.sort((a, b) => a - b)

@@ -6,6 +6,7 @@ import type { Engine, Policy } from '../engine/contract.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import type { Experiment } from './config.ts'
 import { openEngine } from './engine.ts'
+import { evaluateModel } from './evaluate.ts'
 import type { RunEvent } from './job.ts'
 import { type Results, resultsSchema, withoutTimings } from './results.ts'
 import { type RunOptions, runExperiment } from './run.ts'
@@ -207,7 +208,14 @@ describe('a failing job', () => {
     expect(results.delta?.verdict).toBe('unresolved')
     expect(results.delta?.why).toContain('recipe-s17')
     expect(results.arms.recipe?.seeds).toEqual([18])
-    expect(await readdir(join(out, 'recipe-s17'))).toContain('checkpoint-1')
+    expect((await readdir(join(out, 'recipe-s17'))).sort()).toEqual([
+      'checkpoint-1',
+      'error.txt',
+      'metrics.jsonl',
+      'progress.json',
+      'rollouts.jsonl',
+    ])
+    expect(await read(out, 'recipe-s17/error.txt')).toMatch(/NaN[\s\S]*loop\.ts/)
 
     // A rerun pays for the rest of that job alone, and ends where a run without the failure does.
     const steps: string[] = []
@@ -219,6 +227,22 @@ describe('a failing job', () => {
     })
     expect(steps).toEqual(['recipe-s17 2', 'recipe-s17 3'])
     expect(withoutTimings(again)).toEqual(withoutTimings(expected))
+  })
+})
+
+describe('evaluateModel', () => {
+  it('counts a trained adapter as the run did', async () => {
+    const experiment = tinyExperiment(model)
+    const found = await evaluateModel(experiment, {
+      reads: experiment.arms.recipe.reads,
+      adapter: join(whole, 'recipe-s17/checkpoint-3'),
+      seed: 17,
+    })
+    // The draws are keyed otherwise, so the figures differ; the record is of the same kind.
+    expect(found).toMatchObject({ reads: 'shared', problems: 6, k: 4, seed: 17 })
+    expect(found.board.noteAcc + found.board.rescued - found.board.misled).toBeCloseTo(found.passAt1, 12)
+    const base = await evaluateModel(experiment, { reads: experiment.arms.recipe.reads, seed: 17 })
+    expect(base.board).not.toEqual(found.board)
   })
 })
 
