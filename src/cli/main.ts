@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError } from 'commander'
-import type { ArmName } from '../experiment/config.ts'
+import type { ArmName } from '../experiment/arms.ts'
 import { armChoice, seedList, wholeNumber } from './options.ts'
 
 /** 0: fine. */

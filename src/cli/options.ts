@@ -1,6 +1,6 @@
 /** Arguments to values, and back to one sentence where an argument cannot be. Pure. */
 import { InvalidArgumentError } from 'commander'
-import { type ArmName, armNames } from '../experiment/config.ts'
+import { type ArmName, armNames } from '../experiment/arms.ts'
 
 /** A whole number of at least `least`. */
 export function wholeNumber(least = 1): (text: string) => number {

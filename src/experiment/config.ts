@@ -15,11 +15,8 @@ import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
 
 import type { TrainChoices } from '../train/options.ts'
+import { type ArmName, armNames } from './arms.ts'
 import { referenceSettings, type Sampling, type Settings, smallPolicySettings } from './defaults.ts'
-
-/** The arms, in the order of their jobs: `recipe` is the change, `baseline` what it is compared with. */
-export const armNames = ['baseline', 'recipe'] as const
-export type ArmName = (typeof armNames)[number]
 
 /** The one thing that differs between arms: what a reader sees. */
 export interface Arm {

@@ -22,7 +22,8 @@ import type { DownloadProgress } from '../hub/model.ts'
 import type { SeedPart } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
 import { type StepMetrics, trainSteps } from '../train/loop.ts'
-import { type ArmName, armNames, type Experiment } from './config.ts'
+import { type ArmName, armNames } from './arms.ts'
+import type { Experiment } from './config.ts'
 import { removeScratch } from './folder.ts'
 
 /** Beside the logs of a job that failed: the error with its stack. */

@@ -22,6 +22,9 @@ export function checkSplit({ task, train }: Experiment, split: Split): void {
   }
 }
 
+/** Of all problems, so many of the longest are tried: a text with more bytes seldom has fewer tokens. */
+const TRIED = 32
+
 /** Refuses limits that the model's context cannot hold, before anything is sampled. */
 export function checkPrompts(
   experiment: Experiment,
@@ -42,7 +45,10 @@ export function checkPrompts(
     ...boards.flatMap((reads) => layout(reads, board.copies)).map((notes) => notes.length),
   )
   const blank = Array.from({ length: seen }, () => '')
-  for (const problem of [...holdout, ...train]) {
+  const longest = [...holdout, ...train]
+    .sort((a, b) => Buffer.byteLength(b.question) - Buffer.byteLength(a.question))
+    .slice(0, TRIED)
+  for (const problem of longest) {
     const first = tokenizer.chat(notePrompt(problem.question)).length
     if (first + board.noteTokens > contextLength) {
       throw new UserError(

@@ -8,7 +8,7 @@ import type { Board } from '../board/types.ts'
 import { compare, hackScan, type Interval, noiseBand, passAt, type SeedScores } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { StepMetrics } from '../train/loop.ts'
-import type { ArmName } from './config.ts'
+import type { ArmName } from './arms.ts'
 import type { JobOutcome } from './job.ts'
 
 const share = z.number().min(0).max(1)
