@@ -13,6 +13,7 @@ import { chiSquareQuantile, normalQuantile, tQuantile } from '../src/stats/distr
 import { mean, variance } from '../src/stats/estimate.ts'
 import { halfWidth, pValue, type Spread } from '../src/stats/interval.ts'
 import { type Components, detectableEffect, fewestSeeds, plan, predict } from '../src/stats/power.ts'
+import { table } from './markdown.ts'
 
 interface Arm {
   perSeed: number[]
@@ -37,8 +38,6 @@ const seeds = arms.baseline.perSeed.length
 const signed = (x: number): string => `${x < 0 ? '-' : '+'}${Math.abs(x).toFixed(3)}`
 const span = (centre: number, half: number): string => `[${signed(centre - half)}, ${signed(centre + half)}]`
 const percent = (x: number): string => `${(100 * x).toFixed(0)}%`
-const table = (head: string[], rows: string[][]): string =>
-  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
 
 // The published interval is of one seed against one seed, over problems: its variance is
 // [armByProblem + 2 (seedByProblem + rollout / rollouts)] / problems.
