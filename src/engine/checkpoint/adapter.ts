@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { readJsonFile, writeJsonAtomic } from '../../files.ts'
 import type { ModelConfig } from './config.ts'
-import { checkFinite, checkShapes, projectionsOf } from './model.ts'
+import { checkFinite, checkShapes, projections as modules } from './model.ts'
 import { openSafetensors, type Tensor, writeSafetensors } from './safetensors.ts'
 
 export interface Adapter {
@@ -74,7 +74,7 @@ export async function saveAdapter(folder: string, config: ModelConfig, adapter: 
     r: rank,
     lora_alpha: alpha,
     lora_dropout: 0,
-    target_modules: projectionsOf(config).map(({ module }) => module.slice(module.indexOf('.') + 1)),
+    target_modules: [...new Set(modules(config).map(({ name }) => name.slice(name.lastIndexOf('.') + 1)))],
     bias: 'none',
     fan_in_fan_out: false,
     use_rslora: false,
@@ -103,7 +103,7 @@ export async function loadAdapter(folder: string, config: ModelConfig): Promise<
   }
   check(config, json.r, tensors, folder)
   const projections = new Map(
-    modulesOf(config).map(({ module }) => [
+    modules(config).map(({ name: module }) => [
       module,
       { a: tensors.get(nameOf(module, 'A')) as Tensor, b: tensors.get(nameOf(module, 'B')) as Tensor },
     ]),
@@ -118,21 +118,12 @@ function check(
   folder: string,
 ): void {
   const expected = new Map<string, readonly number[]>()
-  for (const { module, out, in: width } of modulesOf(config)) {
+  for (const { name: module, out, in: width } of modules(config)) {
     expected.set(nameOf(module, 'A'), [rank, width])
     expected.set(nameOf(module, 'B'), [out, rank])
   }
   checkShapes(expected, new Map([...tensors].map(([name, { shape }]) => [name, shape])), folder)
   for (const [name, { data }] of tensors) checkFinite(name, data, folder)
-}
-
-function modulesOf(config: ModelConfig) {
-  return Array.from({ length: config.layers }, (_, layer) =>
-    projectionsOf(config).map((projection) => ({
-      ...projection,
-      module: `model.layers.${layer}.${projection.module}`,
-    })),
-  ).flat()
 }
 
 /** PEFT's name for one of a projection's two matrices. */

@@ -20,20 +20,32 @@ export interface Checkpoint {
   loadWeights(): Promise<Weights>
 }
 
-/** The seven projections of a layer with their module paths within it and their [out, in] sizes. */
-export function projectionsOf(config: ModelConfig): { module: string; out: number; in: number }[] {
+/** A linear map that LoRA adapts. */
+export interface Projection {
+  /** Its module's path, `model.layers.0.self_attn.q_proj`; the weight is `${name}.weight` [out, in]. */
+  name: string
+  out: number
+  in: number
+}
+
+/** The seven projections of every layer, in order. */
+export function projections(config: ModelConfig): Projection[] {
+  return Array.from({ length: config.layers }, (_, layer) => layerProjections(config, layer)).flat()
+}
+
+function layerProjections(config: ModelConfig, layer: number): Projection[] {
   const { hiddenSize, intermediateSize, headDim } = config
   const queries = config.heads * headDim
   const keys = config.kvHeads * headDim
   return [
-    { module: 'self_attn.q_proj', out: queries, in: hiddenSize },
-    { module: 'self_attn.k_proj', out: keys, in: hiddenSize },
-    { module: 'self_attn.v_proj', out: keys, in: hiddenSize },
-    { module: 'self_attn.o_proj', out: hiddenSize, in: queries },
-    { module: 'mlp.gate_proj', out: intermediateSize, in: hiddenSize },
-    { module: 'mlp.up_proj', out: intermediateSize, in: hiddenSize },
-    { module: 'mlp.down_proj', out: hiddenSize, in: intermediateSize },
-  ]
+    { name: 'self_attn.q_proj', out: queries, in: hiddenSize },
+    { name: 'self_attn.k_proj', out: keys, in: hiddenSize },
+    { name: 'self_attn.v_proj', out: keys, in: hiddenSize },
+    { name: 'self_attn.o_proj', out: hiddenSize, in: queries },
+    { name: 'mlp.gate_proj', out: intermediateSize, in: hiddenSize },
+    { name: 'mlp.up_proj', out: intermediateSize, in: hiddenSize },
+    { name: 'mlp.down_proj', out: hiddenSize, in: intermediateSize },
+  ].map((projection) => ({ ...projection, name: `model.layers.${layer}.${projection.name}` }))
 }
 
 /** The name and shape of every tensor that a model of this configuration has. */
@@ -43,9 +55,9 @@ export function weightShapes(config: ModelConfig): Map<string, readonly number[]
   for (let layer = 0; layer < config.layers; layer++) {
     const prefix = `model.layers.${layer}`
     shapes.set(`${prefix}.input_layernorm.weight`, [hiddenSize])
-    for (const { module, out, in: width } of projectionsOf(config)) {
-      shapes.set(`${prefix}.${module}.weight`, [out, width])
-      if (config.attentionBias && /[qkv]_proj$/.test(module)) shapes.set(`${prefix}.${module}.bias`, [out])
+    for (const { name, out, in: width } of layerProjections(config, layer)) {
+      shapes.set(`${name}.weight`, [out, width])
+      if (config.attentionBias && /[qkv]_proj$/.test(name)) shapes.set(`${name}.bias`, [out])
     }
     if (config.qkNorm) {
       shapes.set(`${prefix}.self_attn.q_norm.weight`, [headDim])

@@ -4,26 +4,9 @@
  * and sampling differ only in the attention and the linear map that they pass in.
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { projectionsOf, weightShapes } from '../checkpoint/model.ts'
+import { weightShapes } from '../checkpoint/model.ts'
 import * as ops from '../graph/ops.ts'
 import { input, type Shape, type Tensor } from '../graph/tensor.ts'
-
-/** A linear map that LoRA adapts; its weight is `${name}.weight` [out, in]. */
-export interface Projection {
-  name: string
-  out: number
-  in: number
-}
-
-/** The seven projections of every layer. */
-export function projections(config: ModelConfig): Projection[] {
-  return Array.from({ length: config.layers }, (_, layer) =>
-    projectionsOf(config).map(({ module, ...sizes }) => ({
-      name: `model.layers.${layer}.${module}`,
-      ...sizes,
-    })),
-  ).flat()
-}
 
 /** Symbolic weights by name, each an input of the graph, made on first use. */
 export type Parameters = (name: string) => Tensor

@@ -1,6 +1,6 @@
 /** The graphs that the engine runs, each built from the one model in `model.ts`. */
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { weightShapes } from '../checkpoint/model.ts'
+import { projections, weightShapes } from '../checkpoint/model.ts'
 import { emit } from '../graph/emit.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
@@ -23,12 +23,10 @@ export const gradientName = (weight: string) => `grad ${weight}`
 
 function adapterPairs(config: ModelConfig, rank: number): Map<string, model.AdapterPair> {
   return new Map(
-    model
-      .projections(config)
-      .map((p) => [
-        p.name,
-        { a: input(loraA(p.name), [rank, p.in]), b: input(loraB(p.name), [p.out, rank]) },
-      ]),
+    projections(config).map((p) => [
+      p.name,
+      { a: input(loraA(p.name), [rank, p.in]), b: input(loraB(p.name), [p.out, rank]) },
+    ]),
   )
 }
 
