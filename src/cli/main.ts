@@ -38,7 +38,7 @@ export interface EvalFlags extends ExperimentFlags {
 function about(command: Command): Command {
   return command
     .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
-    .option('--task <task>', 'word-problems, a .jsonl file, or a folder of GSM8K')
+    .option('--task <task>', 'word-problems, gsm8k, svamp, math, or a .jsonl or .parquet file')
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
     .option('--engine <name>', 'what computes: onnx')
     .option('--device <device>', 'where it computes: cpu')

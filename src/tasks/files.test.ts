@@ -1,10 +1,9 @@
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { gsm8k, jsonl, parseJsonLines, svamp } from './files.ts'
+import { fromFile, parseJsonLines } from './files.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -26,11 +25,15 @@ describe('parseJsonLines', () => {
       { question: 'A?', answer: 'x #### y\n#### 1,234' },
       { question: 'B?', gold: ' 5 ' },
       { question: 'C?', gold: 6, answer: 'not used' },
+      { question: 'D?', answer: 7 },
+      { question: 'E?', answer: '$1,250.50', gold: null },
     ]
     expect(parseJsonLines(lines.map((l) => JSON.stringify(l)).join('\n\n'), 'data/t.jsonl')).toEqual([
       { id: 't.jsonl:1', question: 'A?', gold: '1234' },
       { id: 't.jsonl:3', question: 'B?', gold: '5' },
       { id: 't.jsonl:5', question: 'C?', gold: '6' },
+      { id: 't.jsonl:7', question: 'D?', gold: '7' },
+      { id: 't.jsonl:9', question: 'E?', gold: '$1250.50' },
     ])
   })
 
@@ -58,13 +61,13 @@ describe('parseJsonLines', () => {
   })
 })
 
-describe('jsonl', () => {
+describe('fromFile', () => {
   it('splits one file into disjoint sets, the same for a seed', async () => {
     const path = await file(
       'one.jsonl',
       Array.from({ length: 50 }, (_, i) => row(i)),
     )
-    const load = (seed: number) => jsonl(path, { train: 30, holdout: 20, seed }).load()
+    const load = (seed: number) => fromFile(path, { train: 30, holdout: 20, seed }).load()
     const { train, holdout } = await load(0)
     expect(new Set([...train, ...holdout].map(({ id }) => id)).size).toBe(50)
     expect(await load(0)).toEqual({ train, holdout, dropped: 0 })
@@ -76,7 +79,9 @@ describe('jsonl', () => {
       'grow.jsonl',
       Array.from({ length: 50 }, (_, i) => row(i)),
     )
-    const [few, many] = await Promise.all([5, 30].map((train) => jsonl(path, { train, holdout: 9 }).load()))
+    const [few, many] = await Promise.all(
+      [5, 30].map((train) => fromFile(path, { train, holdout: 9 }).load()),
+    )
     expect(many.holdout).toEqual(few.holdout)
     expect(many.train.slice(0, 5)).toEqual(few.train)
   })
@@ -84,43 +89,18 @@ describe('jsonl', () => {
   it('takes held-out problems from a file of their own and drops copies of them from training', async () => {
     const path = await file('a.jsonl', [row(1), row(2), row(3)])
     const holdoutPath = await file('b.jsonl', [row(3), row(4)])
-    const split = await jsonl(path, { train: 3, holdout: 2, holdoutPath }).load()
+    const split = await fromFile(path, { train: 3, holdout: 2, holdoutPath }).load()
     expect(split.dropped).toBe(1)
     expect(split.train.map(({ gold }) => gold).toSorted()).toEqual(['1', '2'])
   })
 
   it('refuses a missing file, and more problems than there are', async () => {
-    await expect(jsonl(join(folder, 'none.jsonl'), { train: 1, holdout: 1 }).load()).rejects.toThrow(/ENOENT/)
+    await expect(fromFile(join(folder, 'none.jsonl'), { train: 1, holdout: 1 }).load()).rejects.toThrow(
+      /ENOENT/,
+    )
     const path = await file('few.jsonl', [row(1), row(2)])
-    await expect(jsonl(path, { train: 2, holdout: 1 }).load()).rejects.toThrow(
+    await expect(fromFile(path, { train: 2, holdout: 1 }).load()).rejects.toThrow(
       /has 2 problems, and 3 are asked/,
     )
-  })
-})
-
-describe('svamp', () => {
-  it('joins body and question into one', async () => {
-    const path = join(folder, 'svamp.json')
-    const rows = [
-      { ID: 'c1', Body: 'Dan had 3 pens. He got 4', Question: 'How many now?', Answer: 7 },
-      { ID: 'c2', Body: 'Eva has 2 cats.', Question: 'How many cats?', Answer: 2 },
-    ]
-    await writeFile(path, JSON.stringify(rows))
-    const { train } = await svamp({ path, train: 2, holdout: 0 }).load()
-    expect(train.toSorted((a, b) => a.id.localeCompare(b.id))).toEqual([
-      { id: 'c1', question: 'Dan had 3 pens. He got 4. How many now?', gold: '7' },
-      { id: 'c2', question: 'Eva has 2 cats. How many cats?', gold: '2' },
-    ])
-  })
-})
-
-const shared = join(import.meta.dirname, '../../../shared/data')
-describe.skipIf(!existsSync(shared))('the public data sets', () => {
-  it('load whole', async () => {
-    const grade = await gsm8k({ folder: join(shared, 'gsm8k'), train: 512, holdout: 120 }).load()
-    expect([grade.train.length + grade.dropped, grade.holdout.length]).toEqual([512, 120])
-    const sv = await svamp({ path: join(shared, 'svamp/SVAMP.json'), train: 512, holdout: 120 }).load()
-    expect([sv.train.length + sv.dropped, sv.holdout.length]).toEqual([512, 120])
-    for (const { gold } of [...grade.holdout, ...sv.holdout]) expect(Number.isFinite(Number(gold))).toBe(true)
   })
 })

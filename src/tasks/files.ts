@@ -1,12 +1,13 @@
 /**
- * Tasks from files: JSON Lines in GSM8K's schema, and SVAMP. Reads the files named, nothing else. Every problem
- * must have a question and a gold answer; a line without says its number and why.
+ * Tasks from files of rows, JSON Lines or Parquet, in GSM8K's schema. Reads the files named, nothing else. Every
+ * problem must have a question and a gold answer; a row without says its number and why.
  */
 import { readFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
+import { compressors } from 'hyparquet-compressors'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
 import { checkSizes, splitPools } from './sizes.ts'
 import type { Problem, Task } from './types.ts'
 
@@ -18,23 +19,39 @@ export interface FileOptions {
 }
 
 const text = z.string().trim().min(1)
-const lineSchema = z.looseObject({
+const rowSchema = z.looseObject({
   question: text,
-  gold: z.union([text, z.number()]).optional(),
-  answer: z.string().optional(),
+  gold: z.union([text, z.number()]).nullish(),
+  answer: z.union([z.string(), z.number()]).nullish(),
 })
 
-/** GSM8K's convention: what follows the last `####`, commas removed; null where there is none. */
+/** An answer that is a number and nothing else. */
+const bareNumber = /^-?\$?\d[\d,]*(\.\d+)?(\/\d+)?%?$/
+
+/** GSM8K's convention: what follows the last `####`, commas removed; or the answer itself where it is a number. */
 function goldOf(answer: string): string | null {
   const mark = answer.lastIndexOf('####')
+  if (mark < 0) return bareNumber.test(answer.trim()) ? answer.trim().replaceAll(',', '') : null
   const gold = answer
     .slice(mark + 4)
     .trim()
     .replaceAll(',', '')
-  return mark < 0 || gold === '' ? null : gold
+  return gold === '' ? null : gold
 }
 
-/** Problems of JSON Lines text; blank lines are skipped. `name` begins the ids and, as `path`, the errors. */
+/** Question and gold of a row. `refuse` makes the error for a row that lacks either. */
+export function readRow(row: unknown, refuse: (why: string) => Error): Omit<Problem, 'id'> {
+  const parsed = rowSchema.safeParse(row)
+  if (!parsed.success || (parsed.data.gold ?? parsed.data.answer ?? null) === null) {
+    throw refuse('it needs a "question" and a "gold", or an "answer" that ends in "#### gold"')
+  }
+  const { question, answer } = parsed.data
+  const gold = parsed.data.gold ?? goldOf(String(answer))
+  if (gold === null) throw refuse('its "answer" does not end in "#### gold"')
+  return { question, gold: String(gold) }
+}
+
+/** Problems of JSON Lines text; blank lines are skipped. `path` names the file in the ids and the errors. */
 export function parseJsonLines(text: string, path: string): Problem[] {
   const problems: Problem[] = []
   text.split('\n').forEach((line, index) => {
@@ -47,19 +64,37 @@ export function parseJsonLines(text: string, path: string): Problem[] {
     } catch (error) {
       throw refuse(`it is not valid JSON (${(error as Error).message})`)
     }
-    const parsed = lineSchema.safeParse(value)
-    if (!parsed.success || (parsed.data.gold ?? parsed.data.answer) === undefined) {
-      throw refuse('it needs a "question" and a "gold", or an "answer" that ends in "#### gold"')
-    }
-    const { question, answer = '' } = parsed.data
-    const gold = parsed.data.gold === undefined ? goldOf(answer) : String(parsed.data.gold)
-    if (gold === null) throw refuse('its "answer" does not end in "#### gold"')
-    problems.push({ id: `${basename(path)}:${index + 1}`, question, gold })
+    problems.push({ id: `${basename(path)}:${index + 1}`, ...readRow(value, refuse) })
   })
   return problems
 }
 
-async function readJsonLines(path: string): Promise<Problem[]> {
+/** Rows of a Parquet file, in its order; integers as numbers. Throws UserError where it cannot be read. */
+export async function readParquet(path: string): Promise<Record<string, unknown>[]> {
+  let rows: Record<string, unknown>[]
+  try {
+    rows = await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new UserError(
+      `Cannot read the task file ${path} (${code ?? message}). Check the path and the file.`,
+    )
+  }
+  return rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [name, typeof value === 'bigint' ? Number(value) : value]),
+    ),
+  )
+}
+
+/** Problems of a file of rows, by the ending of its name: Parquet, or else JSON Lines. */
+export async function readProblems(path: string): Promise<Problem[]> {
+  if (path.endsWith('.parquet')) {
+    return (await readParquet(path)).map((row, index) => ({
+      id: `${basename(path)}:${index + 1}`,
+      ...readRow(row, (why) => new UserError(`${path}, row ${index + 1}: ${why}. Fix or remove the row.`)),
+    }))
+  }
   let text: string
   try {
     text = await readFile(path, 'utf8')
@@ -72,10 +107,10 @@ async function readJsonLines(path: string): Promise<Problem[]> {
 }
 
 /**
- * Problems of a JSON Lines file. Both sets come from it, or the held-out ones from a file of their own with
- * `holdoutPath`.
+ * Problems of a file of rows, `.parquet` or JSON Lines. Both sets come from it, or the held-out ones from a file of
+ * their own with `holdoutPath`.
  */
-export function jsonl(path: string, options: FileOptions & { holdoutPath?: string }): Task {
+export function fromFile(path: string, options: FileOptions & { holdoutPath?: string }): Task {
   const { train, holdout, seed = 0, holdoutPath } = options
   checkSizes(options)
   return {
@@ -83,40 +118,10 @@ export function jsonl(path: string, options: FileOptions & { holdoutPath?: strin
     config: { path, ...(holdoutPath === undefined ? {} : { holdoutPath }), train, holdout, seed },
     async load() {
       const pools = {
-        train: await readJsonLines(path),
-        holdout: holdoutPath === undefined ? null : await readJsonLines(holdoutPath),
+        train: await readProblems(path),
+        holdout: holdoutPath === undefined ? null : await readProblems(holdoutPath),
       }
       return splitPools(pools, options, seed, holdoutPath === undefined ? path : `${path} or ${holdoutPath}`)
-    },
-  }
-}
-
-/** GSM8K from a folder with its `train.jsonl` and `test.jsonl`; held-out problems come from the test file. */
-export function gsm8k(options: FileOptions & { folder?: string }): Task {
-  const { folder = 'data/gsm8k', ...rest } = options
-  const task = jsonl(join(folder, 'train.jsonl'), { ...rest, holdoutPath: join(folder, 'test.jsonl') })
-  return { ...task, name: 'gsm8k' }
-}
-
-const svampSchema = z.array(
-  z.looseObject({ ID: z.string(), Body: z.string(), Question: z.string(), Answer: z.number() }),
-)
-
-/** SVAMP from its `SVAMP.json`. */
-export function svamp(options: FileOptions & { path?: string }): Task {
-  const { path = 'data/svamp/SVAMP.json', train, holdout, seed = 0 } = options
-  checkSizes(options)
-  return {
-    name: 'svamp',
-    config: { path, train, holdout, seed },
-    async load() {
-      const rows = await readJsonFile(path, svampSchema)
-      const problems = rows.map(({ ID, Body, Question, Answer }) => {
-        const body = Body.trim()
-        const stop = /[.!?,]$/.test(body) ? '' : '.'
-        return { id: ID, question: `${body}${stop} ${Question.trim()}`, gold: String(Answer) }
-      })
-      return splitPools({ train: problems, holdout: null }, options, seed, path)
     },
   }
 }
