@@ -163,23 +163,30 @@ describe('bad input', () => {
   })
 
   it('is refused in an experiment file, naming the setting', async () => {
-    const refused = async (text: string, why: RegExp) => {
-      const file = join(folder, 'bad.ts')
-      await writeFile(file, text)
-      expectRefused(await cli('run', file, '--out', 'bad'), why)
-      expect(await exists(join(folder, 'bad'))).toBe(false)
-    }
     const define = (settings: string) =>
       `import { defineExperiment, own } from 'message-board'\nexport default defineExperiment(${settings})`
-    await refused(define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 2/)
-    await refused(define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/)
-    await refused(define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/)
-    await refused(
-      define('{ arms: { recipe: { reads: () => [9] } } }'),
-      /notes \[9\]: return one or more different note indices from 0 to 3/,
+    const cases: [text: string, why: RegExp][] = [
+      [define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 2/],
+      [define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/],
+      [define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/],
+      [
+        define('{ arms: { recipe: { reads: () => [9] } } }'),
+        /notes \[9\]: return one or more different note/,
+      ],
+      ['export const x = 1', /export default defineExperiment/],
+      ['export default {', /does not load/],
+    ]
+    const ended = await Promise.all(
+      cases.map(async ([text], i) => {
+        const file = join(folder, `bad-${i}.ts`)
+        await writeFile(file, text)
+        return cli('run', file, '--out', 'bad')
+      }),
     )
-    await refused('export const x = 1', /export default defineExperiment/)
-    await refused('export default {', /does not load/)
+    ended.forEach((end, i) => {
+      expectRefused(end, cases[i][1])
+    })
+    expect(await exists(join(folder, 'bad'))).toBe(false)
     expectRefused(await cli('run', 'absent.ts'), /no experiment file at absent\.ts/)
     expectRefused(await cli('run', 'notes.txt'), /is no experiment file/)
   })
