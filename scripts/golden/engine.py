@@ -1,13 +1,16 @@
 """Golden values for the built-in engine, from PyTorch, transformers and PEFT.
 
-For a tiny random Llama (untied head, grouped-query attention) and a tiny random Qwen2 (tied embeddings, biases
-on q, k, v, one key-value head) this writes, under src/engine/fixtures/<name>/:
+For tiny random models this writes, under src/engine/fixtures/<name>/:
 
   config.json, model.safetensors   the base, as transformers saves it
   adapter/                         a LoRA adapter on all seven projections, as PEFT saves it
   golden.json                      inputs, log-probabilities, losses, norms, settings
   golden.safetensors               logits; LoRA gradients; LoRA parameters after AdamW steps
   golden-full.safetensors          gradients of every base parameter; the parameters after one AdamW step
+
+The models: a Llama (untied head, grouped-query attention), the same with tied embeddings and Llama 3's RoPE scaling,
+a Qwen2 (tied embeddings, biases on q, k, v, one key-value head), and a Qwen3 (untied head, norms on q and k). Their
+heads are wider than hidden size over heads.
 
 Sequences run one by one, so there is no padding and positions start at 0. Losses are the sums that
 src/engine/contract.ts defines. Run: python scripts/golden/engine.py
@@ -27,7 +30,14 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 from transformers.generation.logits_process import TopPLogitsWarper
 
 FIXTURES = Path(__file__).resolve().parents[2] / "src" / "engine" / "fixtures"
@@ -60,6 +70,32 @@ MODELS = {
             tie_word_embeddings=True,
             rms_norm_eps=1e-6,
             rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        )
+    ),
+    "qwen3": lambda: Qwen3ForCausalLM(
+        Qwen3Config(
+            **SIZES,
+            num_key_value_heads=2,
+            tie_word_embeddings=False,
+            rms_norm_eps=1e-6,
+            rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        )
+    ),
+    "llama3": lambda: LlamaForCausalLM(
+        LlamaConfig(
+            **SIZES,
+            num_key_value_heads=4,
+            tie_word_embeddings=True,
+            rms_norm_eps=1e-5,
+            # A short original context, so that these short sequences reach all three bands of frequencies.
+            rope_parameters={
+                "rope_type": "llama3",
+                "rope_theta": 500.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
         )
     ),
 }

@@ -75,7 +75,7 @@ function relativeError(a: Float32Array, b: Float32Array): number {
 
 const peftName = (name: string) => `base_model.model.${name}.weight`
 
-describe.each(['llama', 'qwen2'])('%s against PyTorch, transformers and PEFT', (name) => {
+describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transformers and PEFT', (name) => {
   it('computes the same logits', async () => {
     const { golden, checkpoint, config, tensors } = await open(name)
     const weight = model.parameters(config)
