@@ -2,6 +2,7 @@
  * Sampling with a key-value cache, in one lane. Each prompt is computed once; its cache is copied to every sample of
  * it. Rows of a batch may have different lengths, and a finished row leaves the batch at once.
  */
+import { UserError } from '../../errors.ts'
 import { type Random, random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
@@ -62,6 +63,12 @@ export async function generate(
   /** Draws a slot's next token from its row of log-probabilities; true where the slot is finished. */
   const advance = (slot: Slot, logprobs: Float32Array, row: number): boolean => {
     const line = logprobs.subarray(row * config.vocabSize, (row + 1) * config.vocabSize)
+    // One not-a-number in the hidden state makes the whole row so: the first tells.
+    if (Number.isNaN(line[0])) {
+      throw new UserError(
+        "the model's log-probabilities are not numbers: it has diverged; lower the learning rate",
+      )
+    }
     const { token, samplingLogprob } = draw(line, sampling.topP, slot.random.next())
     const { completion } = slot
     completion.tokens.push(token)

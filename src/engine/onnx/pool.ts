@@ -4,6 +4,7 @@
  * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
  */
 import { Worker } from 'node:worker_threads'
+import { UserError } from '../../errors.ts'
 import type { Completion } from '../contract.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, Scores, TrainJob, TrainResult } from './lane.ts'
 
@@ -25,7 +26,7 @@ export interface Call {
 
 export type Answer =
   | { call: number; result: unknown }
-  | { call: number; error: string }
+  | { call: number; error: string; forUser: boolean }
   | { call: number; tokens: number }
 
 export interface CallOptions {
@@ -60,7 +61,8 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
       if (waiting === undefined) return
       if ('tokens' in message) return waiting.onTokens?.(message.tokens)
       pending.delete(message.call)
-      if ('error' in message) waiting.reject(new Error(message.error))
+      if ('error' in message)
+        waiting.reject(message.forUser ? new UserError(message.error) : new Error(message.error))
       else waiting.resolve(message.result)
     })
     worker.on('error', failAll)
