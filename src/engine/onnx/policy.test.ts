@@ -127,6 +127,15 @@ describe('a policy', () => {
     expect((await policy.optimStep(adam)).gradNorm).toBeGreaterThan(0)
   })
 
+  it('says so when it has diverged', async () => {
+    const policy = loraPolicy(base, 'test', lora)
+    await policy.forwardBackward(await batchOf(policy, 4), loss)
+    await policy.optimStep({ ...adam, learningRate: 1e30 })
+    await expect(policy.sample(requests, sampling)).rejects.toThrow(
+      'it has diverged; lower the learning rate',
+    )
+  })
+
   it('says what is wrong with a request', async () => {
     const policy = frozenPolicy(base)
     const ask = (prompt: number[], options = {}) =>

@@ -1,5 +1,6 @@
 /** The thread that a lane lives in: takes jobs one after another, answers each by its number. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { UserError } from '../../errors.ts'
 import { type LaneOptions, openLane } from './lane.ts'
 import type { Answer, Call } from './pool.ts'
 
@@ -36,10 +37,9 @@ let queue = Promise.resolve()
 port.on('message', (message: Call) => {
   queue = queue.then(() =>
     perform(message).catch((error: unknown) => {
-      answer({
-        call: message.call,
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-      })
+      const forUser = error instanceof UserError
+      const text = error instanceof Error ? (forUser ? error.message : error.stack) : undefined
+      answer({ call: message.call, error: text ?? String(error), forUser })
     }),
   )
 })
