@@ -70,7 +70,8 @@ export function vote(notes: readonly Post[]): Post | null {
   return winner?.first ?? null
 }
 
-function sameAnswer(a: string | null, b: string | null): boolean {
+/** Whether two answers are one; no answer equals no answer alone. */
+export function sameAnswer(a: string | null, b: string | null): boolean {
   return a === null || b === null ? a === b : answersEqual(a, b)
 }
 

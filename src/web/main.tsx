@@ -1,0 +1,127 @@
+/** The page: picks the view that the address names, over the report's own data or the server's. */
+import { useComputed } from '@preact/signals'
+import { render } from 'preact'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { Overview } from './overview.tsx'
+import { ProblemView, TrainingView } from './problem.tsx'
+import { fragmentOf, route, startRouting } from './route.ts'
+import { Compare, Runs } from './runs.tsx'
+import { embeddedSource, liveSource, pageMode, type RunSource } from './source.ts'
+import './style.css'
+import { tableState } from './table-state.ts'
+
+const mode = pageMode()
+
+function App() {
+  const now = route.value
+  const run = now.view === 'runs' || now.view === 'compare' ? null : now.run
+  // A source is kept as long as its run is shown, whichever of its views.
+  const source = useMemo(() => {
+    if (mode.kind === 'report') return embeddedSource()
+    return run === null ? null : liveSource(run)
+  }, [run])
+  useEffect(() => () => source?.close(), [source])
+  return (
+    <>
+      <header class="top no-print">
+        <a class="brand" href={mode.kind === 'server' ? fragmentOf({ view: 'runs' }) : '#/'}>
+          <Mark /> message-board
+        </a>
+        {mode.kind === 'server' ? <span class="muted">{run ?? ''}</span> : null}
+      </header>
+      {source ? (
+        <Run source={source} address={mode.kind === 'report' ? null : run} />
+      ) : (
+        <main>{now.view === 'compare' ? <Compare key={now.runs.join()} runs={now.runs} /> : <Runs />}</main>
+      )}
+    </>
+  )
+}
+
+/** A board with four notes, one of them read. */
+function Mark() {
+  return (
+    <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
+      <rect x="1" y="1" width="18" height="18" rx="4" fill="none" stroke="currentColor" stroke-width="1.6" />
+      <rect x="4.5" y="4.5" width="4.5" height="4.5" rx="1" fill="var(--baseline)" />
+      <rect x="11" y="4.5" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
+      <rect x="4.5" y="11" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
+      <rect x="11" y="11" width="4.5" height="4.5" rx="1" fill="var(--recipe)" />
+    </svg>
+  )
+}
+
+function Run({ source, address }: { source: RunSource; address: string | null }) {
+  const table = useMemo(() => tableState(source), [source])
+  const title = useComputed(() => source.run.value?.name ?? address ?? '')
+  useEffect(() => {
+    document.title = `${title.value} - message-board`
+  }, [title.value])
+  const now = route.value
+  const run = source.run.value
+  const trouble = source.trouble.value
+  const overview = now.view === 'run'
+  const left = useRef<{ scroll: number; focus: Element | null }>({ scroll: 0, focus: null })
+  // The overview stays where it was while a problem is read, so that going back is going back.
+  useEffect(() => {
+    if (!overview) return
+    const { scroll, focus } = left.current
+    if (focus instanceof HTMLElement && focus.isConnected) {
+      scrollTo(0, scroll)
+      focus.focus({ preventScroll: true })
+    }
+    return () => {
+      left.current = { scroll: scrollY, focus: document.activeElement }
+    }
+  }, [overview])
+  return (
+    <main>
+      {trouble ? (
+        <p class="warning" role="alert">
+          {trouble}
+        </p>
+      ) : null}
+      {run === null ? (
+        trouble ? null : (
+          <p class="muted">Loading</p>
+        )
+      ) : (
+        <>
+          <div hidden={!overview}>
+            <Overview
+              source={source}
+              table={table}
+              run={run}
+              address={address}
+              section={now.view === 'run' ? now.section : null}
+            />
+          </div>
+          {now.view === 'problem' ? (
+            <ProblemView
+              source={source}
+              table={table}
+              run={run}
+              address={address}
+              id={now.id}
+              seed={now.seed}
+            />
+          ) : null}
+          {now.view === 'training' ? (
+            <TrainingView
+              source={source}
+              run={run}
+              address={address}
+              job={now.job}
+              step={now.step}
+              id={now.id}
+            />
+          ) : null}
+        </>
+      )}
+    </main>
+  )
+}
+
+startRouting(mode.kind === 'report')
+const place = document.getElementById('app')
+if (place) render(<App />, place)

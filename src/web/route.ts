@@ -1,0 +1,79 @@
+/**
+ * What the page shows, as the address's fragment says: so that every view has a link, in a file on disk too. Touches
+ * the address only.
+ */
+import { computed, signal } from '@preact/signals'
+
+export type Route =
+  /** The run itself, at one of its sections; `run` is null in a report, which holds one run. */
+  | { view: 'run'; run: string | null; section: string | null }
+  /** One held-out problem in all jobs; `seed` is the training seed shown. */
+  | { view: 'problem'; run: string | null; id: string; seed: number | null }
+  /** One board of training. */
+  | { view: 'training'; run: string | null; job: string; step: number; id: string }
+  | { view: 'runs' }
+  | { view: 'compare'; runs: [string, string] }
+
+/** `inReport`: a report's addresses name no run. */
+export function parseRoute(fragment: string, inReport: boolean): Route {
+  let parts: string[]
+  try {
+    parts = fragment
+      .replace(/^#?\/?/, '')
+      .split('/')
+      .filter(Boolean)
+      .map(decodeURIComponent)
+  } catch {
+    parts = []
+  }
+  if (!inReport && parts[0] === 'compare' && parts[1] && parts[2]) {
+    return { view: 'compare', runs: [parts[1], parts[2]] }
+  }
+  let run: string | null = null
+  if (!inReport) {
+    if (parts[0] !== 'run' || parts[1] === undefined) return { view: 'runs' }
+    run = parts[1]
+    parts = parts.slice(2)
+  }
+  const [view, ...rest] = parts
+  if (view === 'problem' && rest[0] !== undefined) {
+    const seed = /^s\d+$/.test(rest[1] ?? '') ? Number(rest[1].slice(1)) : null
+    return { view, run, id: rest[0], seed }
+  }
+  if (view === 'training' && rest[2] !== undefined) {
+    return { view, run, job: rest[0], step: Number(rest[1]), id: rest[2] }
+  }
+  return { view: 'run', run, section: view === 'section' ? (rest[0] ?? null) : null }
+}
+
+/** The fragment of a route: `parseRoute` of it gives the route back. */
+export function fragmentOf(route: Route): string {
+  const path = (...parts: (string | number)[]) =>
+    `#/${parts.map((part) => encodeURIComponent(part)).join('/')}`
+  if (route.view === 'runs') return '#/'
+  if (route.view === 'compare') return path('compare', ...route.runs)
+  const run = route.run === null ? [] : ['run', route.run]
+  if (route.view === 'problem') {
+    return path(...run, 'problem', route.id, ...(route.seed === null ? [] : [`s${route.seed}`]))
+  }
+  if (route.view === 'training') return path(...run, 'training', route.job, route.step, route.id)
+  return path(...run, ...(route.section === null ? [] : ['section', route.section]))
+}
+
+const fragment = signal('')
+let inReport = false
+
+/** Follows the address from now on. */
+export function startRouting(report: boolean): void {
+  inReport = report
+  fragment.value = location.hash
+  addEventListener('hashchange', () => {
+    fragment.value = location.hash
+  })
+}
+
+export const route = computed(() => parseRoute(fragment.value, inReport))
+
+export function go(to: Route): void {
+  location.hash = fragmentOf(to)
+}

@@ -1,0 +1,204 @@
+/** The server's first page: all runs in its folder, and two of them side by side. */
+import { useSignal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import type { RunListing, RunView } from '../view/types.ts'
+import { Wide } from './controls.tsx'
+import { ArmsFigure, TrainingFigures } from './figures.tsx'
+import { flat, signed } from './format.ts'
+import { Bar, Section, Verdict } from './overview.tsx'
+import { fragmentOf, go } from './route.ts'
+import { fetchRun, listRuns } from './source.ts'
+
+/** How often the list is asked for again, in milliseconds. */
+const EVERY = 2000
+
+export function Runs() {
+  const [runs, setRuns] = useState<RunListing[] | null>(null)
+  const [trouble, setTrouble] = useState<string | null>(null)
+  const chosen = useSignal<string[]>([])
+  useEffect(() => {
+    const look = () =>
+      listRuns().then(
+        (found) => {
+          setRuns(found)
+          setTrouble(null)
+        },
+        (error) => setTrouble(String(error instanceof Error ? error.message : error)),
+      )
+    void look()
+    const timer = setInterval(look, EVERY)
+    return () => clearInterval(timer)
+  }, [])
+  const toggle = (name: string) => {
+    chosen.value = chosen.value.includes(name)
+      ? chosen.value.filter((other) => other !== name)
+      : [...chosen.value, name].slice(-2)
+  }
+  const [a, b] = chosen.value
+  return (
+    <>
+      <h1>Runs</h1>
+      {trouble ? <p class="warning">{trouble}</p> : null}
+      {runs === null ? <p class="muted">Loading</p> : null}
+      {runs?.length === 0 ? (
+        <p>
+          No run in this folder yet. Start one with <code>message-board run</code>; it appears here by itself.
+        </p>
+      ) : null}
+      {runs && runs.length > 0 ? (
+        <>
+          <Wide label="Runs">
+            <table class="runs">
+              <thead>
+                <tr>
+                  <th scope="col">
+                    <span class="hidden">Compare</span>
+                  </th>
+                  <th scope="col">Run</th>
+                  <th scope="col">State</th>
+                  <th scope="col">Verdict</th>
+                  <th scope="col" class="number">
+                    Recipe minus baseline
+                  </th>
+                  <th scope="col">Task and model</th>
+                  <th scope="col">Seeds</th>
+                  <th scope="col">Changed</th>
+                </tr>
+              </thead>
+              <tbody>
+                {runs.map((run) => (
+                  <tr key={run.name}>
+                    <td>
+                      <input
+                        type="checkbox"
+                        aria-label={`Compare ${run.name}`}
+                        checked={chosen.value.includes(run.name)}
+                        onChange={() => toggle(run.name)}
+                      />
+                    </td>
+                    <th scope="row">
+                      <a href={fragmentOf({ view: 'run', run: run.name, section: null })}>{run.name}</a>
+                      {run.problem ? <div class="why">{run.problem}</div> : null}
+                    </th>
+                    <td>
+                      <span class={`state ${run.state}`}>{run.state}</span>
+                      {run.state === 'finished' ? null : (
+                        <Bar what={`${run.name}, percent`} done={Math.floor(100 * run.done)} of={100} />
+                      )}
+                    </td>
+                    <td>{run.delta?.verdict ?? ''}</td>
+                    <td class="number">
+                      {run.delta
+                        ? `${signed(run.delta.recipeVsBaseline)} [${run.delta.ci95.map(signed).join(', ')}]`
+                        : ''}
+                    </td>
+                    <td>
+                      {run.task}, {run.model}
+                    </td>
+                    <td>{run.seeds.join(', ')}</td>
+                    <td>{new Date(run.changed).toLocaleString()}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Wide>
+          {runs.length > 1 ? (
+            <p class="actions">
+              <button
+                type="button"
+                disabled={a === undefined || b === undefined}
+                onClick={() => a !== undefined && b !== undefined && go({ view: 'compare', runs: [a, b] })}
+              >
+                Compare two runs
+              </button>
+              <span class="muted">
+                {b === undefined ? 'Tick two runs to see them side by side.' : `${a} and ${b}`}
+              </span>
+            </p>
+          ) : null}
+        </>
+      ) : null}
+    </>
+  )
+}
+
+export function Compare({ runs }: { runs: [string, string] }) {
+  const [views, setViews] = useState<RunView[] | string | null>(null)
+  const [a, b] = runs
+  useEffect(() => {
+    let current = true
+    const look = () =>
+      Promise.all([fetchRun(a), fetchRun(b)]).then(
+        (found) => current && setViews(found),
+        (error) => current && setViews(String(error instanceof Error ? error.message : error)),
+      )
+    void look()
+    const timer = setInterval(look, EVERY)
+    return () => {
+      current = false
+      clearInterval(timer)
+    }
+  }, [a, b])
+  if (views === null) return <p class="muted">Loading</p>
+  if (typeof views === 'string') return <p class="warning">{views}</p>
+  const settings = views.map((run) => new Map(settingsOf(run)))
+  const keys = [...new Set(settings.flatMap((each) => [...each.keys()]))]
+  const different = keys.filter((key) => settings[0].get(key) !== settings[1].get(key))
+  return (
+    <>
+      <p>
+        <a href={fragmentOf({ view: 'runs' })}>← All runs</a>
+      </p>
+      <h1 class="hidden">
+        {a} and {b}
+      </h1>
+      <Section id="differences" title="What was set differently">
+        {different.length === 0 ? (
+          <p>Nothing: both runs have the same settings.</p>
+        ) : (
+          <Wide label="Settings that differ">
+            <table class="differences">
+              <thead>
+                <tr>
+                  <th scope="col">Setting</th>
+                  <th scope="col">{a}</th>
+                  <th scope="col">{b}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {different.map((key) => (
+                  <tr key={key}>
+                    <th scope="row">{key}</th>
+                    {settings.map((each, i) => (
+                      <td key={runs[i]}>{each.get(key) ?? <span class="muted">absent</span>}</td>
+                    ))}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Wide>
+        )}
+      </Section>
+      <div class="side-by-side">
+        {views.map((run, i) => (
+          <div key={runs[i]}>
+            <p class="eyebrow">
+              <a href={fragmentOf({ view: 'run', run: run.name, section: null })}>{run.name}</a>
+            </p>
+            <Verdict run={run} />
+            {run.results ? <ArmsFigure run={run} results={run.results} /> : null}
+            <TrainingFigures run={run} />
+          </div>
+        ))}
+      </div>
+    </>
+  )
+}
+
+const settingsOf = (run: RunView): [string, string][] => [
+  ['model', run.model],
+  ['seeds', run.seeds.join(', ')],
+  ['arms', run.arms.join(', ')],
+  ...flat(run.config),
+  ...Object.entries(run.versions).map(([key, value]): [string, string] => [`versions.${key}`, value]),
+]

@@ -1,0 +1,226 @@
+/**
+ * Where the page finds its data: embedded in the report's file, or at the server that it came from. Both are one
+ * `RunSource`, so the views need not know. Touches the document and the network; draws nothing.
+ */
+import { type Signal, signal } from '@preact/signals'
+import type {
+  BoardColumns,
+  BoardText,
+  BoardUpdate,
+  LiveEvent,
+  PageMode,
+  RunListing,
+  RunView,
+} from '../view/types.ts'
+
+export interface RunSource {
+  run: Signal<RunView | null>
+  /** A new object whenever boards were added. */
+  boards: Signal<BoardColumns>
+  /** Whether all boards that there are have been loaded. */
+  loaded: Signal<boolean>
+  /** What stands between the page and its data, in words; null while all is well. */
+  trouble: Signal<string | null>
+  text: (board: number) => Promise<BoardText>
+  /** Boards with a note or reply that holds `needle`, in lower case, a portion at a time. */
+  search: (needle: string, stop: AbortSignal) => AsyncGenerator<{ found: number[]; share: number }>
+  close: () => void
+}
+
+export const noBoards: BoardColumns = {
+  job: [],
+  step: [],
+  problem: [],
+  flags: '',
+  problems: { id: [], question: [], gold: [] },
+}
+
+const element = (id: string) => document.getElementById(id)?.textContent ?? ''
+
+export const pageMode = (): PageMode => JSON.parse(element('mode')) as PageMode
+
+/** Unpacks what report/html.ts packed: JSON, deflated, in base64. */
+async function unpack<T>(base64: string): Promise<T> {
+  const packed = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate-raw'))
+  return new Response(stream).json() as Promise<T>
+}
+
+/** Blocks kept unpacked: a few, so that memory stays bounded however many there are. */
+const KEPT = 8
+
+export function embeddedSource(): RunSource {
+  const source = {
+    run: signal<RunView | null>(JSON.parse(element('run')) as RunView),
+    boards: signal(noBoards),
+    loaded: signal(false),
+    trouble: signal<string | null>(null),
+  }
+  unpack<BoardColumns>(element('columns')).then(
+    (columns) => {
+      source.boards.value = columns
+      source.loaded.value = true
+    },
+    (error) => {
+      source.trouble.value = `The boards in this file cannot be read (${error}): make the report again.`
+    },
+  )
+  // The blocks follow the script, so they are there when the whole document is.
+  const parsed = new Promise<{ from: number; count: number; element: Element }[]>((resolve) => {
+    const collect = () =>
+      resolve(
+        [...document.querySelectorAll<HTMLElement>('script.block')].map((block) => ({
+          from: Number(block.dataset.from),
+          count: Number(block.dataset.count),
+          element: block,
+        })),
+      )
+    if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', collect)
+    else collect()
+  })
+  const kept = new Map<number, Promise<BoardText[]>>()
+  const openBlock = (number: number, block: Element): Promise<BoardText[]> => {
+    const texts = kept.get(number) ?? unpack<BoardText[]>(block.textContent ?? '')
+    kept.delete(number)
+    kept.set(number, texts)
+    for (const oldest of kept.keys()) {
+      if (kept.size <= KEPT) break
+      kept.delete(oldest)
+    }
+    return texts
+  }
+  return {
+    ...source,
+    async text(board) {
+      const blocks = await parsed
+      const number = blocks.findIndex(({ from, count }) => board >= from && board < from + count)
+      if (number < 0) throw new Error('This board is not in the file.')
+      return (await openBlock(number, blocks[number].element))[board - blocks[number].from]
+    },
+    async *search(needle, stop) {
+      const blocks = await parsed
+      for (const [number, { from, element }] of blocks.entries()) {
+        if (stop.aborted) return
+        const texts = await unpack<BoardText[]>(element.textContent ?? '')
+        const found = texts.flatMap((text, i) => (holds(text, needle) ? [from + i] : []))
+        yield { found, share: (number + 1) / blocks.length }
+      }
+    },
+    close() {},
+  }
+}
+
+export const holds = ({ notes, replies }: BoardText, needle: string): boolean =>
+  [...notes, ...replies].some(({ text }) => text.toLowerCase().includes(needle))
+
+/** The run `name` at this page's server, followed live. */
+export function liveSource(name: string): RunSource {
+  const base = `api/runs/${encodeURIComponent(name)}`
+  const source = {
+    run: signal<RunView | null>(null),
+    boards: signal(noBoards),
+    loaded: signal(false),
+    trouble: signal<string | null>(null),
+  }
+  const texts = new Map<string, Promise<BoardText>>()
+  let epoch = ''
+  let wanted = { epoch: '', count: 0 }
+  let busy = false
+  let closed = false
+
+  /** Fetches boards until there are as many as the latest event named. */
+  const catchUp = async () => {
+    if (busy) return
+    busy = true
+    try {
+      while (!closed && (wanted.epoch !== epoch || source.boards.value.job.length < wanted.count)) {
+        const have = wanted.epoch === epoch ? source.boards.value : noBoards
+        const query = `from=${have.job.length}&fromProblem=${have.problems.id.length}&epoch=${wanted.epoch}`
+        const update = await json<BoardUpdate>(`${base}/boards?${query}`)
+        const whole = update.from === 0 && update.fromProblem === 0
+        source.boards.value = whole ? update.columns : joined(have, update.columns)
+        epoch = update.epoch
+        wanted = {
+          epoch,
+          count: Math.max(wanted.epoch === epoch ? wanted.count : 0, source.boards.value.job.length),
+        }
+      }
+      source.loaded.value = true
+    } catch (error) {
+      source.trouble.value = String(error instanceof Error ? error.message : error)
+    } finally {
+      busy = false
+    }
+  }
+
+  const events = new EventSource(`${base}/events`)
+  events.addEventListener('run', (event) => {
+    const { run, boards } = JSON.parse((event as MessageEvent<string>).data) as LiveEvent
+    source.run.value = run
+    source.trouble.value = null
+    wanted = boards
+    void catchUp()
+  })
+  events.addEventListener('trouble', (event) => {
+    source.trouble.value = JSON.parse((event as MessageEvent<string>).data) as string
+  })
+  // The browser tries again by itself, unless the server refused.
+  events.onerror = () => {
+    source.trouble.value =
+      events.readyState === EventSource.CLOSED
+        ? 'The server does not give this run: go back to the list of runs.'
+        : 'No connection to the server: trying again.'
+  }
+  return {
+    ...source,
+    text(board) {
+      const key = `${epoch}/${board}`
+      const text = texts.get(key) ?? json<BoardText>(`${base}/boards/${board}?epoch=${epoch}`)
+      texts.delete(key)
+      texts.set(key, text)
+      text.catch(() => texts.delete(key))
+      if (texts.size > 64) texts.delete(texts.keys().next().value!)
+      return text
+    },
+    async *search(needle, stop) {
+      const portion = 4096
+      const count = source.boards.value.job.length
+      for (let from = 0; from < count && !stop.aborted; from += portion) {
+        const query = `text=${encodeURIComponent(needle)}&from=${from}&count=${portion}&epoch=${epoch}`
+        yield {
+          found: await json<number[]>(`${base}/search?${query}`),
+          share: Math.min(1, (from + portion) / count),
+        }
+      }
+    },
+    close() {
+      closed = true
+      events.close()
+    },
+  }
+}
+
+export const listRuns = (): Promise<RunListing[]> => json<RunListing[]>('api/runs')
+
+export const fetchRun = (name: string): Promise<RunView> =>
+  json<RunView>(`api/runs/${encodeURIComponent(name)}`)
+
+async function json<T>(path: string): Promise<T> {
+  const response = await fetch(path)
+  if (!response.ok) throw new Error(await response.text())
+  return response.json() as Promise<T>
+}
+
+function joined(a: BoardColumns, b: BoardColumns): BoardColumns {
+  return {
+    job: a.job.concat(b.job),
+    step: a.step.concat(b.step),
+    problem: a.problem.concat(b.problem),
+    flags: a.flags + b.flags,
+    problems: {
+      id: a.problems.id.concat(b.problems.id),
+      question: a.problems.question.concat(b.problems.question),
+      gold: a.problems.gold.concat(b.problems.gold),
+    },
+  }
+}
