@@ -8,15 +8,11 @@ import { loadAdapter } from '../checkpoint/adapter.ts'
 import { openCheckpoint } from '../checkpoint/model.ts'
 import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts'
 import type { AdamOptions } from '../contract.ts'
-import { emit } from '../graph/emit.ts'
-import { input } from '../graph/tensor.ts'
 import { openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
-import * as model from './model.ts'
-import { layOut, planBatches } from './pack.ts'
 import { loraPolicy } from './policy.ts'
 import { loraA, loraB } from './programs.ts'
-import { compile, floatData, floats, int64s } from './session.ts'
+import { openLogits } from './testing/logits.ts'
 import { trainable } from './trainable.ts'
 
 // PyTorch, transformers and PEFT computed these (scripts/golden/engine.py).
@@ -76,48 +72,15 @@ function relativeError(a: Float32Array, b: Float32Array): number {
 const peftName = (name: string) => `base_model.model.${name}.weight`
 
 describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transformers and PEFT', (name) => {
-  it('computes the same logits', async () => {
-    const { golden, checkpoint, config, tensors } = await open(name)
-    const weight = model.parameters(config)
-    const half = config.headDim / 2
-    const attention = model.fullAttention(
-      config,
-      { cos: input('cos', ['context', half]), sin: input('sin', ['context', half]) },
-      input('positions', ['batch', 'time'], 'int64'),
-      input('mask', ['batch', 1, 'time', 'time']),
-    )
-    const logits = model.forward(config, weight, model.baseLinear(config, weight), attention, {
-      tokens: input('tokens', ['batch', 'time'], 'int64'),
-      rows: input('rows', ['rows'], 'int64'),
-    })
-    const program = await compile(emit('logits', { logits }))
-    const weights = Object.fromEntries(
-      [...(await checkpoint.loadWeights())].map(([key, { shape, data }]) => [key, floats(data, shape)]),
-    )
-    const { cos, sin } = model.rotaryTables(config, config.contextLength)
-    const rotary = {
-      cos: floats(cos, [config.contextLength, half]),
-      sin: floats(sin, [config.contextLength, half]),
-    }
+  it.each(['base', 'adapter'])('computes the same logits: %s', async (kind) => {
+    const { folder, golden, tensors } = await open(name)
+    const adapter = kind === 'adapter' ? join(folder, 'adapter') : undefined
+    const logits = await openLogits(folder, { adapter })
     for (const [i, { prompt, completion }] of golden.sequences.entries()) {
-      const whole = { prompt, completion: [...completion, 0] }
-      const [rows] = planBatches([whole], { tokenBudget: 1, rowLimit: 1, lanes: 1 })
-      const packed = layOut(rows, [whole.completion])
-      const every = Array.from({ length: packed.time }, (_, position) => position)
-      const output = await program.run([
-        {
-          tokens: int64s(packed.tokens, [1, packed.time]),
-          positions: int64s(packed.positions, [1, packed.time]),
-          mask: floats(packed.mask, [1, 1, packed.time, packed.time]),
-          rows: int64s(every, [packed.time]),
-        },
-        weights,
-        rotary,
-      ])
-      const expected = await tensors.read(`logits.base.${i}`)
-      expect(relativeError(floatData(output.logits), expected)).toBeLessThan(1e-4)
+      const expected = await tensors.read(`logits.${kind}.${i}`)
+      expect(relativeError(await logits.of([...prompt, ...completion]), expected)).toBeLessThan(1e-4)
     }
-    await program.release()
+    await logits.close()
   })
 
   // One batch, many small ones, prompts shared in a row or not: the cutting must not show.
