@@ -8,6 +8,7 @@ import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, locateModel } from '../hub/model.ts'
 import type { Experiment } from './config.ts'
+import { graderName } from './results.ts'
 
 /** Opens the engine on the experiment's model, which the caller may have located already. */
 export async function openEngine({ model, engine }: Experiment, located?: LocatedModel): Promise<Engine> {
@@ -30,7 +31,7 @@ export function decidingVersions({ grader }: Experiment): Record<string, string>
   return {
     'message-board': versionOf('../../package.json'),
     'onnxruntime-node': versionOf('onnxruntime-node/package.json'),
-    grader: `${grader.name} ${grader.version}`,
+    grader: graderName(grader),
     prompts: sha256(JSON.stringify([notePrompt('?'), readPrompt('?', ['a', 'b'])])).slice(0, 12),
   }
 }

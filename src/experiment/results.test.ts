@@ -53,11 +53,10 @@ function outcome(name: string, boards: Board[]): JobOutcome {
 
 const facts: RunFacts = {
   model: { name: 'm', sha256: 'f00' },
-  task: { name: 't' },
+  task: { name: 't', train: 8, holdout: 2 },
   config: {},
+  evaluation: { grader: 'math 2', sampling: {} },
   seeds: [17, 18],
-  train: [],
-  holdout: [],
   dropped: 3,
   versions: {},
   failed: [],
@@ -92,6 +91,25 @@ describe('summarise', () => {
     expect(results.trainTrace.recipe[1]).toMatchObject({ seed: 18, reward: [0.25, 0.75], rewardLast10: 0.5 })
   })
 
+  it('says what would resolve a comparison that is not, and what makes its arms hard to compare', () => {
+    expect(results.delta).toMatchObject({ verdict: 'unresolved', toResolve: { why: expect.any(String) } })
+    expect(results.delta?.warnings).toEqual([])
+    const cut = outcomes.map((one) =>
+      one.job.name.startsWith('recipe')
+        ? {
+            ...one,
+            boards: one.boards.map((board) => ({
+              ...board,
+              replies: board.replies.map((reply, i) => ({ ...reply, cut: i === 0 })),
+            })),
+          }
+        : one,
+    )
+    expect(summarise(facts, cut).delta?.warnings).toEqual([
+      expect.stringMatching(/cut 0\.0% of baseline's replies and 50\.0% of recipe's/),
+    ])
+  })
+
   it('keeps what the clock decided where it can be taken out', () => {
     expect(results.arms.recipe?.minutes).toBe(3)
     expect(results.timing.minutes).toBe(7.5)
@@ -105,7 +123,11 @@ describe('summarise', () => {
     const failed = [{ job: 'recipe-s18', why: 'step 1 failed.' }]
     const { delta, arms } = summarise({ ...facts, failed }, outcomes.slice(0, -1))
     expect(arms.recipe?.seeds).toEqual([17])
-    expect(delta).toMatchObject({ verdict: 'unresolved', why: expect.stringContaining('recipe-s18') })
+    expect(delta).toMatchObject({
+      verdict: 'unresolved',
+      why: expect.stringContaining('recipe-s18'),
+      toResolve: null,
+    })
   })
 
   it('has no comparison, and no noise, without the jobs for them', () => {

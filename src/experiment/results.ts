@@ -5,10 +5,20 @@
 import { z } from 'zod'
 import { type ReaderCounts, whatReadersDid } from '../board/readers.ts'
 import type { Board } from '../board/types.ts'
-import { compare, hackScan, type Interval, noiseBand, passAt, type SeedScores } from '../stats/index.ts'
-import type { Problem } from '../tasks/types.ts'
+import {
+  type CompareInput,
+  compare,
+  type EvaluationFacts,
+  hackScan,
+  type Interval,
+  noiseBand,
+  passAt,
+  type SeedScores,
+  seedsToResolve,
+} from '../stats/index.ts'
 import type { StepMetrics } from '../train/loop.ts'
 import type { ArmName } from './arms.ts'
+import type { Settings } from './defaults.ts'
 import type { JobOutcome } from './job.ts'
 
 const share = z.number().min(0).max(1)
@@ -86,6 +96,11 @@ export const resultsSchema = z.strictObject({
       smallestEffect: z.number().nullable(),
       flatWithin: z.number(),
       warnings: z.array(z.string()),
+      /** Of an unresolved comparison: the seeds an arm that would resolve it (null: seeds alone would not). */
+      toResolve: z
+        .strictObject({ seeds: z.number().int().nullable(), why: z.string() })
+        .nullable()
+        .default(null),
     })
     .nullable(),
   checks: z.strictObject({
@@ -123,16 +138,45 @@ export type BaseArm = z.infer<typeof baseArmSchema>
 /** What the results say of a run beside what its jobs found. */
 export interface RunFacts {
   model: Results['model']
-  task: { name: string }
+  task: Results['task']
   config: Record<string, unknown>
+  evaluation: Omit<EvaluationFacts, 'cutShare'>
   seeds: number[]
-  train: readonly Problem[]
-  holdout: readonly Problem[]
   dropped: number
   versions: Record<string, string>
   failed: Results['failed']
   finishedAt: string
 }
+
+/** What decides how an experiment's evaluations are drawn and graded. */
+export function evaluationFacts({
+  board,
+  sampling: { evaluation },
+  grader,
+}: {
+  board: Settings['board']
+  sampling: Settings['sampling']
+  grader: { name: string; version: string }
+}): RunFacts['evaluation'] {
+  const { notes, replies } = evaluation
+  return {
+    grader: graderName(grader),
+    sampling: {
+      copies: board.copies,
+      'note tokens': board.noteTokens,
+      'reply tokens': board.replyTokens,
+      'prompt tokens': board.readTokens ?? 'all that fit',
+      'note temperature': notes.temperature,
+      'note top-p': notes.topP,
+      'reply temperature': replies.temperature,
+      'reply top-p': replies.topP,
+    },
+  }
+}
+
+/** A verifier with its version, as results name it. */
+export const graderName = ({ name, version }: { name: string; version: string }): string =>
+  `${name} ${version}`
 
 /** Computes the results from finished jobs. Jobs that failed are absent, and an arm without jobs is null. */
 export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Results {
@@ -148,11 +192,11 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
   return {
     schemaVersion: 1,
     model: facts.model,
-    task: { name: facts.task.name, train: facts.train.length, holdout: facts.holdout.length },
+    task: facts.task,
     config: facts.config,
     seeds: facts.seeds,
     arms,
-    delta: delta(trained('baseline'), trained('recipe'), arms.base?.runs ?? [], facts.failed),
+    delta: delta(facts, trained('baseline'), trained('recipe'), arms.base?.runs ?? []),
     checks: {
       noise: noise(arms),
       decontamination: { dropped: facts.dropped },
@@ -240,13 +284,23 @@ function trainedArm(outcomes: readonly JobOutcome[]): TrainedArm | null {
 }
 
 function delta(
+  { evaluation, failed }: RunFacts,
   baseline: readonly JobOutcome[],
   recipe: readonly JobOutcome[],
   baseRuns: number[],
-  failed: Results['failed'],
 ): Results['delta'] {
   if (baseline.length === 0 || recipe.length === 0) return null
-  const found = compare({ baseline: baseline.map(scores), recipe: recipe.map(scores), baseRuns })
+  const factsOf = (outcomes: readonly JobOutcome[]): EvaluationFacts => ({
+    ...evaluation,
+    cutShare: mean(outcomes.map(({ boards }) => whatReadersDid(boards).repliesCut)),
+  })
+  const input: CompareInput = {
+    baseline: baseline.map(scores),
+    recipe: recipe.map(scores),
+    baseRuns,
+    facts: { baseline: factsOf(baseline), recipe: factsOf(recipe) },
+  }
+  const found = compare(input)
   const incomplete = failed.map(({ job }) => job).join(', ')
   return {
     recipeVsBaseline: found.delta,
@@ -258,6 +312,7 @@ function delta(
     smallestEffect: found.smallestEffect,
     flatWithin: found.flatWithin,
     warnings: found.warnings,
+    toResolve: failed.length === 0 && found.verdict === 'unresolved' ? seedsToResolve(input) : null,
   }
 }
 

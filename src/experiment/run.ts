@@ -28,7 +28,7 @@ import {
   stepsOf,
 } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
-import { type Results, resultsSchema, summarise } from './results.ts'
+import { evaluationFacts, type Results, resultsSchema, summarise } from './results.ts'
 
 export interface RunOptions {
   /** The run folder: new, empty, or of the same experiment. */
@@ -144,11 +144,10 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     const results = summarise(
       {
         model,
-        task: { name: experiment.task.name },
+        task: { name: experiment.task.name, train: train.length, holdout: holdout.length },
         config,
+        evaluation: evaluationFacts(experiment),
         seeds: experiment.seeds,
-        train,
-        holdout,
         dropped,
         versions: versions(experiment),
         failed,

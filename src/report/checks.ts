@@ -16,6 +16,7 @@ export function checkLines(results: Results): [what: string, said: string][] {
           ...(delta.smallestEffect === null
             ? []
             : [['could have seen', `an effect of ${three(delta.smallestEffect)}, four times in five`]]),
+          ...(delta.toResolve ? [['to resolve it', delta.toResolve.why]] : []),
           ...delta.warnings.map((warning) => ['warning', warning]),
         ] as [string, string][])
       : ([['recipe - baseline', 'not compared: train both arms for a verdict.']] as [string, string][])),

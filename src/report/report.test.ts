@@ -100,7 +100,8 @@ const reference: Results = resultsSchema.parse({
     p: 0.79,
     smallestEffect: 0.1,
     flatWithin: 0.03,
-    warnings: [],
+    warnings: ['The token limit cut more replies of one arm.'],
+    toResolve: { seeds: 9, why: '9 seeds an arm resolve it.' },
   },
   checks: {
     noise: { runs: [0.5229, 0.54, 0.55], runStd: 0.0125, t: 4.3027, band: 0.0538 },
@@ -157,6 +158,9 @@ describe('the table', () => {
     ])
     expect(new Set(rows.slice(1).map((row) => row.length)).size).toBe(1)
     expect(text).toMatch(/recipe - baseline +\+0\.009 \[-0\.060, \+0\.079\]: unresolved\. More seeds/)
+    expect(text).toMatch(/could have seen +an effect of 0\.100/)
+    expect(text).toMatch(/to resolve it +9 seeds an arm resolve it\./)
+    expect(text).toMatch(/warning +The token limit cut/)
     expect(text).toMatch(/noise +base runs 0\.523, 0\.540, 0\.550; run_std 0\.0125, band 0\.054/)
   })
 
@@ -165,6 +169,7 @@ describe('the table', () => {
       .split('\n')
       .filter((line) => line.startsWith('|'))
     expect(rows).toHaveLength(9)
+    expect(tableMarkdown(reference)).toContain('- **could have seen**: an effect of 0.100')
     expect(new Set(rows.map((row) => row.split('|').length))).toEqual(new Set([14]))
   })
 

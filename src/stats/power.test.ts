@@ -134,6 +134,13 @@ describe('seedsToResolve', () => {
     expect(why).toContain(`${seeds} seeds an arm (${seeds! - 1} more)`)
   })
 
+  it('asks for at least one more, and for more where the seeds spread more', () => {
+    const wide = { baseline: filled(2, 0.2, 'a'), recipe: filled(2, 0.8, 'b'), baseRuns: [0.4, 0.41] }
+    expect(seedsToResolve(wide).seeds).toBe(3)
+    const spread = [...filled(1, 0.1, 'a'), { ...filled(1, 0.9, 'c')[0], seed: 1 }]
+    expect(seedsToResolve({ ...wide, baseline: spread }).seeds ?? 99).toBeGreaterThan(3)
+  })
+
   it('says when only more problems would do', () => {
     const same = { baseline: filled(2, 0.5, 'a'), recipe: filled(2, 0.52, 'b'), baseRuns: [0.4, 0.41] }
     expect(seedsToResolve({ ...same, flatWithin: 0.0001 })).toEqual({

@@ -74,10 +74,12 @@ export function componentsOf({ baseline, recipe, differences }: Design): Compone
   }
 }
 
+/** Between seeds where nothing tells yet: the reference's four runs pool to 0.017. */
+const SEED_STD = 0.02
+
 /**
  * The components expected before anything was trained. Rollout noise is measured on the base's own rollouts (two or
- * more a problem); the rest is what small GRPO experiments show: seeds 0.02 apart (the reference's four runs pool
- * to 0.017), and trainings that differ on problems by a quarter of the rollout variance.
+ * more a problem); the rest is what small GRPO experiments show: seeds 0.02 apart, and trainings that differ on problems by a quarter of the rollout variance.
  */
 export function expectedComponents(
   base: readonly Rollouts[],
@@ -88,7 +90,7 @@ export function expectedComponents(
     throw new UserError('Planning needs two or more rollouts a problem of the base: sample it again.')
   }
   const rollout = mean(repeated.map((rollouts) => variance(rollouts.map(Number))))
-  const { seedStd = 0.02 } = options
+  const { seedStd = SEED_STD } = options
   return { rollout, seedByProblem: rollout / 4, armByProblem: rollout / 4, seed: seedStd ** 2 }
 }
 
@@ -264,8 +266,9 @@ export interface SeedsToResolve {
 }
 
 /**
- * After a run: how many seeds an arm would resolve it, if the true difference were the observed one and the variances
- * as estimated from it. Both are estimates from few seeds: a plan, not a promise.
+ * After an unresolved run: how many seeds an arm would resolve it, if the true difference were the observed one and
+ * the variances as estimated from it (with one seed in each arm, seeds are taken to be 0.02 apart). Both are estimates
+ * from few seeds: a plan, not a promise.
  */
 export function seedsToResolve(input: CompareInput): SeedsToResolve {
   const design = layOut(input.baseline, input.recipe)
@@ -273,13 +276,16 @@ export function seedsToResolve(input: CompareInput): SeedsToResolve {
   const have = Math.max(baseline.seeds.length, recipe.seeds.length)
   const sizes = {
     problems: design.problems.length,
-    seeds: have,
+    // At least one more, since these did not.
+    seeds: have + 1,
     rollouts: Math.max(1, Math.round(mean([...baseline.rollouts, ...recipe.rollouts]))),
   }
   const delta = recipe.mean - baseline.mean
   const { flatWithin, alpha } = input
   const baseRuns = Math.max(2, input.baseRuns.length)
-  const seeds = fewestSeeds(delta, componentsOf(design), sizes, { baseRuns, flatWithin, alpha })
+  const estimated = componentsOf(design)
+  const components = have > 1 ? estimated : { ...estimated, seed: SEED_STD ** 2 }
+  const seeds = fewestSeeds(delta, components, sizes, { baseRuns, flatWithin, alpha })
   const difference = `If the true difference is as observed (${delta.toFixed(3)})`
   const why =
     seeds === null

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Post, Reply } from '../../board/types.ts'
 import { configRecord, defineExperiment } from '../../experiment/config.ts'
 import { type Progress, planJobs, type RolloutLine, readOutcome } from '../../experiment/job.ts'
-import { summarise } from '../../experiment/results.ts'
+import { evaluationFacts, summarise } from '../../experiment/results.ts'
 import { writeFileAtomic, writeJsonAtomic } from '../../files.ts'
 import { random } from '../../random.ts'
 import { post } from '../../report/post.ts'
@@ -155,11 +155,10 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
   const results = summarise(
     {
       model: { name: 'word-problems (made up)', sha256: '00' },
-      task: { name: experiment.task.name },
+      task: { name: experiment.task.name, train: split.train.length, holdout: split.holdout.length },
       config: configRecord(experiment),
+      evaluation: evaluationFacts(experiment),
       seeds,
-      train: split.train,
-      holdout: split.holdout,
       dropped: split.dropped,
       versions,
       failed: choices.failed === undefined ? [] : [{ job: choices.failed, why: 'step 3 failed: made up.' }],
