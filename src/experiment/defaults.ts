@@ -67,8 +67,8 @@ export const smallPolicySettings: Settings = {
   board: {
     copies: 4,
     // Its worked solutions are a few short lines: these limits cut about as many notes as the reference's do.
-    noteTokens: 48,
-    replyTokens: 96,
+    noteTokens: 40,
+    replyTokens: 64,
     readTokens: null,
   },
   train: {
