@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import type { ArmName } from '../experiment/arms.ts'
 import { armChoice, seedList, wholeNumber } from './options.ts'
+import type { ServeFlags } from './serve.ts'
 
 /** 0: fine. */
 const exit = { defect: 1, user: 2 } as const
@@ -25,6 +26,8 @@ export interface RunFlags extends ExperimentFlags {
   fresh?: boolean
   arm: readonly ArmName[]
   json?: boolean
+  ui?: boolean
+  log?: 'tensorboard'
 }
 
 export interface EvalFlags extends ExperimentFlags {
@@ -59,6 +62,12 @@ function program(): Command {
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
+    .option('--ui', 'serve the dashboard of this run while it goes on')
+    .addOption(
+      new Option('--log <format>', 'write the training metrics for another tool too').choices([
+        'tensorboard',
+      ]),
+    )
     .action(async (file: string | undefined, flags: RunFlags) => {
       const { run } = await import('./run.ts')
       process.exitCode = (await run(file, flags)) ? 0 : exit.defect
@@ -76,6 +85,27 @@ function program(): Command {
     .action(async (file: string | undefined, flags: EvalFlags) => {
       const { evaluateCommand } = await import('./eval.ts')
       await evaluateCommand(file, flags)
+    })
+
+  root
+    .command('report')
+    .description('write report.html of a run, finished or not')
+    .argument('<folder>', 'run folder')
+    .option('--out <file>', "where to write it; in the run's folder unless told")
+    .action(async (folder: string, flags: { out?: string }) => {
+      const { reportCommand } = await import('./report.ts')
+      await reportCommand(folder, flags)
+    })
+
+  root
+    .command('serve')
+    .description('show runs in the browser, live, until Ctrl-C')
+    .argument('[folder]', 'a run folder, or a folder of runs', 'runs')
+    .option('--host <address>', 'serve to other machines too, such as 0.0.0.0; asks for a token')
+    .option('--port <n>', 'port to listen on', wholeNumber())
+    .action(async (folder: string, flags: ServeFlags) => {
+      const { serveCommand } = await import('./serve.ts')
+      await serveCommand(folder, flags)
     })
 
   root

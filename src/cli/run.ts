@@ -1,11 +1,15 @@
 /** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
 import { basename, join } from 'node:path'
+import type { RunEvent } from '../experiment/job.ts'
 import { runExperiment } from '../experiment/run.ts'
+import { tensorboardLog } from '../log/tensorboard.ts'
 import { tableText } from '../report/table.ts'
+import type { Dashboard } from '../serve/server.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
+import { start, stopped } from './serve.ts'
 
 /** Ends a command that a signal stopped: its exit code is the shell's for that signal. */
 export class Interrupted extends Error {
@@ -28,25 +32,67 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   const out = flags.out ?? join('runs', file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
   const { onEvent, end } = flags.json ? { onEvent: undefined, end: () => {} } : progress(process.stderr)
   const { signal, ignore } = stopOnSignals(out)
+  const extras = watchers(out, flags)
   try {
     const results = await runExperiment(experiment, {
       out,
       fresh: flags.fresh,
       arms: flags.arm,
-      onEvent,
+      onEvent: (event) => {
+        onEvent?.(event)
+        extras.onEvent(event)
+      },
       signal,
     })
     end()
+    await extras.settled()
     process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
     if (!flags.json) process.stderr.write(`\nAll of it is in ${out}.\n`)
     if (results.failed.length > 0) {
       const names = results.failed.map(({ job }) => job).join(', ')
       process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
     }
+    ignore()
+    await extras.linger()
     return results.failed.length === 0
   } finally {
     end()
     ignore()
+    await extras.close()
+  }
+}
+
+/** What else follows a run: its dashboard and its TensorBoard log, where they are asked for. */
+function watchers(out: string, { ui, log, json }: RunFlags) {
+  const toLog = log === 'tensorboard' ? tensorboardLog(out) : undefined
+  let dashboard: Promise<Dashboard> | undefined
+  /** What is left to write: one thing after another. */
+  let work: Promise<unknown> = Promise.resolve()
+  return {
+    onEvent(event: RunEvent) {
+      // The folder is there once the plan is.
+      if (ui && event.type === 'plan') {
+        dashboard = start(out, {})
+        work = Promise.all([
+          work,
+          dashboard.then(({ url }) => process.stderr.write(`The run is at ${url}\n`)),
+        ])
+      }
+      if (toLog && event.type === 'step') work = work.then(() => toLog(event.job, event.metrics))
+      // Told at the end, by `settled`.
+      work.catch(() => {})
+    },
+    /** Resolves when all is written. @throws what could not be. */
+    settled: () => work,
+    /** A person who is looking may go on looking after the run's end. */
+    async linger() {
+      if (!dashboard || json || !process.stderr.isTTY) return
+      process.stderr.write(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
+      await stopped()
+    },
+    async close() {
+      await (await dashboard?.catch(() => undefined))?.close()
+    },
   }
 }
 

@@ -8,6 +8,7 @@ import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
 import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
 import { type LocatedModel, locateModel } from '../hub/model.ts'
+import { writeReport } from '../report/html.ts'
 import { post } from '../report/post.ts'
 import { tableMarkdown } from '../report/table.ts'
 import type { Problem } from '../tasks/types.ts'
@@ -168,6 +169,7 @@ async function writeResults(out: string, results: Results): Promise<Results> {
   await writeJsonAtomic(join(out, 'results.json'), results)
   await writeFileAtomic(join(out, 'table.md'), tableMarkdown(results))
   await writeFileAtomic(join(out, 'post.md'), post(results))
+  await writeReport(out)
   return results
 }
 

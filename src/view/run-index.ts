@@ -7,12 +7,12 @@ import { randomUUID } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { z } from 'zod'
 import { sameAnswer, whatReadersDid } from '../board/readers.ts'
 import type { Board } from '../board/types.ts'
 import { UserError } from '../errors.ts'
 import { isHeld } from '../experiment/lock.ts'
-import { type Results, resultsSchema } from '../experiment/results.ts'
+import type { Results } from '../experiment/results.ts'
+import { damaged, parse, readExperiment, readProgress, readResults } from './files.ts'
 import { bit, encodeFlag } from './flags.ts'
 import { changedInside, openInside, readInside } from './inside.ts'
 import {
@@ -25,10 +25,8 @@ import {
 } from './jobs.ts'
 import {
   type ExperimentRecord,
-  experimentSchema,
   type JobProgress,
   metricsSchema,
-  progressSchema,
   rolloutSchema,
   type StepRecord,
 } from './record.ts'
@@ -60,29 +58,23 @@ export interface RunIndex {
   texts: (boards: readonly number[]) => Promise<BoardText[]>
 }
 
-const beginning: JobProgress = {
-  steps: 0,
-  evaluated: 0,
-  bytes: { metrics: 0, rollouts: 0 },
-  seconds: { train: 0, evaluation: 0 },
-}
-
 /**
- * Opens a run folder and reads all that is in it.
+ * Opens a run folder and reads all that is in it. Only a `live` view says that a run is under way: any other is a
+ * picture of the folder as it is, whoever is writing it.
  *
  * @throws UserError for a folder that is no run, or whose files are not what they should be.
  */
-export async function openRun(path: string): Promise<RunIndex> {
+export async function openRun(path: string, { live = false } = {}): Promise<RunIndex> {
   const folder = await realpath(path).catch(() => {
     throw new UserError(`There is no folder ${path}: give the folder of a run, such as runs/default.`)
   })
-  let state = await readState(folder)
+  let state = await readState(folder, live)
 
   const refresh = async () => {
     const before = fingerprint(state)
     const text = await readInside(folder, ['experiment.json'])
     try {
-      if (text !== state.text || !(await update(folder, state))) state = await readState(folder)
+      if (text !== state.text || !(await update(folder, state, live))) state = await readState(folder, live)
     } catch (error) {
       // What was read in part is read again from the beginning.
       state = { ...state, text: '' }
@@ -110,7 +102,6 @@ interface IndexState {
   places: { start: number; length: number }[]
   problemNumbers: Map<string, number>
   results: Results | null
-  resultsText: string | null
   running: boolean
 }
 
@@ -119,7 +110,6 @@ const fingerprint = (state: IndexState) =>
   [
     state.epoch,
     state.running,
-    state.resultsText?.length,
     state.results?.timing.finishedAt,
     ...state.jobs.flatMap(({ progress, changed }) => [
       progress.steps,
@@ -129,19 +119,17 @@ const fingerprint = (state: IndexState) =>
     ]),
   ].join(' ')
 
-async function readState(folder: string): Promise<IndexState> {
-  const text = await readInside(folder, ['experiment.json'])
-  if (text === null) {
-    throw new UserError(`${folder} is no run folder: it has no experiment.json. Give a folder made by run.`)
-  }
-  const record = parse(text, experimentSchema, join(folder, 'experiment.json'))
+async function readState(folder: string, live: boolean): Promise<IndexState> {
+  const { text, record } = await readExperiment(folder)
+  const jobs = plannedJobs(record)
+  const starts = await Promise.all(jobs.map(({ name }) => readProgress(folder, name)))
   const state: IndexState = {
     epoch: randomUUID(),
     text,
     record,
-    jobs: plannedJobs(record).map((planned) => ({
+    jobs: jobs.map((planned, i) => ({
       planned,
-      progress: beginning,
+      progress: starts[i],
       changed: null,
       read: { metrics: 0, rollouts: 0, lines: 0 },
       metrics: [],
@@ -152,21 +140,19 @@ async function readState(folder: string): Promise<IndexState> {
     places: [],
     problemNumbers: new Map(),
     results: null,
-    resultsText: null,
     running: false,
   }
-  await update(folder, state)
+  await update(folder, state, live)
   return state
 }
 
 /** Reads what was added since the last time; false where the run went back, so that all must be read again. */
-async function update(folder: string, state: IndexState): Promise<boolean> {
-  state.running = await isHeld(folder)
+async function update(folder: string, state: IndexState, live: boolean): Promise<boolean> {
+  state.running = live && (await isHeld(folder))
   for (const [number, job] of state.jobs.entries()) {
     const { name } = job.planned
     const path = join(folder, name)
-    const text = await readInside(folder, [name, 'progress.json'])
-    const progress = text === null ? beginning : parse(text, progressSchema, join(path, 'progress.json'))
+    const progress = await readProgress(folder, name)
     const { metrics, rollouts } = progress.bytes
     if (metrics < job.read.metrics || rollouts < job.read.rollouts) return false
     const changes = await Promise.all(
@@ -180,13 +166,13 @@ async function update(folder: string, state: IndexState): Promise<boolean> {
     job.read.metrics = metrics
     await readRollouts(folder, state, number, job)
   }
-  state.resultsText = await readInside(folder, ['results.json'])
-  const done = state.jobs.every((job) => job.progress.evaluated === state.record.identity.data.holdout)
-  // An earlier run's results say nothing of one that is under way.
-  state.results =
-    state.resultsText === null || (state.running && !done)
-      ? null
-      : parse(state.resultsText, resultsSchema, join(folder, 'results.json'))
+  const results = await readResults(folder)
+  const isDone = ({ planned, progress }: JobState) =>
+    progress.steps === planned.steps && progress.evaluated === state.record.identity.data.holdout
+  const failed = new Set(results?.failed.map(({ job }) => job))
+  // Results of an earlier run, of fewer seeds or before a failed job was tried again, say nothing of this one.
+  const current = state.jobs.every((job) => isDone(job) || (!state.running && failed.has(job.planned.name)))
+  state.results = current ? results : null
   return true
 }
 
@@ -212,10 +198,8 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
       const where = `${file}, line ${job.read.lines}`
       const { phase, step = 0, problem, notes, replies } = parse(bytes.toString('utf8'), rolloutSchema, where)
       if (notes.length !== copies || replies.length !== copies) {
-        throw new UserError(
-          `${where} has ${notes.length} notes and ${replies.length} replies where experiment.json has ` +
-            `${copies} copies: restore the folder, or run again with --fresh.`,
-        )
+        const found = `${notes.length} notes and ${replies.length} replies`
+        throw damaged(where, `it has ${found} where experiment.json has ${copies} copies`)
       }
       let problemNumber = problemNumbers.get(problem.id)
       if (problemNumber === undefined) {
@@ -352,8 +336,7 @@ async function readNew(
 ): Promise<void> {
   if (to <= from) return
   const file = await openInside(folder, names)
-  if (!file)
-    throw new UserError(`${join(folder, ...names)} is missing: restore it, or run again with --fresh.`)
+  if (!file) throw damaged(join(folder, ...names), 'it is missing')
   try {
     let rest: Buffer[] = []
     let start = from
@@ -363,9 +346,7 @@ async function readNew(
         position,
       })
       if (bytesRead === 0) {
-        throw new UserError(
-          `${join(folder, ...names)} is shorter than its progress.json says: restore it, or run again with --fresh.`,
-        )
+        throw damaged(join(folder, ...names), 'it is shorter than progress.json says')
       }
       position += bytesRead
       let chunk = buffer.subarray(0, bytesRead)
@@ -382,21 +363,4 @@ async function readNew(
   } finally {
     await file.close()
   }
-}
-
-function parse<T>(text: string, schema: z.ZodType<T>, where: string): T {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    throw new UserError(
-      `${where} is not JSON (${(error as Error).message}): restore it, or run again with --fresh.`,
-    )
-  }
-  const parsed = schema.safeParse(value)
-  if (parsed.success) return parsed.data
-  const [issue] = parsed.error.issues
-  throw new UserError(
-    `${where} is not what it should be (${issue.path.join('.')}: ${issue.message}): restore it, or run again with --fresh.`,
-  )
 }

@@ -1,0 +1,86 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { StepMetrics } from '../train/loop.ts'
+import { fileHeader, type ScalarEvent, scalarRecord, tensorboardLog } from './tensorboard.ts'
+
+interface Golden {
+  start: number
+  events: ScalarEvent[]
+  hex: string
+}
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tensorboard-'))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+describe('an event file', () => {
+  it("is byte for byte what TensorBoard's own writer writes", async () => {
+    const golden = JSON.parse(
+      await readFile(new URL('fixtures/tensorboard.json', import.meta.url), 'utf8'),
+    ) as Golden
+    const bytes = Buffer.concat([fileHeader(golden.start), ...golden.events.map(scalarRecord)])
+    expect(bytes.toString('hex')).toBe(golden.hex)
+  })
+})
+
+const metrics = (step: number): StepMetrics => ({
+  step,
+  reward: step / 10,
+  informative: 1,
+  noteAcc: 0.5,
+  loss: 0,
+  gradNorm: 1,
+  learningRate: 1e-3,
+  clippedShare: 0,
+  logprobDrift: 0,
+  replyChars: 100,
+  repliesCut: 0,
+  sampledTokens: 10,
+  trainedTokens: 5,
+  seconds: { notes: 0.25, replies: 0.25, forwardBackward: 0.5, optimStep: 0 },
+})
+
+/** Writes the metrics of the first `last` steps, as a job does before it tells of the step. */
+async function written(run: string, last: number): Promise<void> {
+  await mkdir(join(run, 'recipe-s17'), { recursive: true })
+  const lines = Array.from({ length: last }, (_, i) => `${JSON.stringify(metrics(i + 1))}\n`)
+  await writeFile(join(run, 'recipe-s17', 'metrics.jsonl'), lines.join(''))
+}
+
+async function only(run: string): Promise<{ name: string; bytes: Buffer }> {
+  const place = join(run, 'tensorboard', 'recipe-s17')
+  const names = await readdir(place)
+  expect(names).toHaveLength(1)
+  return { name: names[0], bytes: await readFile(join(place, names[0])) }
+}
+
+describe('a log', () => {
+  it('has every step once, though the run was killed before it could log one', async () => {
+    const run = join(folder, 'killed')
+    const first = tensorboardLog(run)
+    await written(run, 1)
+    await first('recipe-s17', metrics(1))
+    await written(run, 2)
+    await first('recipe-s17', metrics(2))
+    // Step 3 was kept, and the process was killed before its event.
+    await written(run, 4)
+    await tensorboardLog(run)('recipe-s17', metrics(4))
+    const found = await only(run)
+
+    const start = Number(/tfevents\.(\d+)\./.exec(found.name)?.[1])
+    const whole = join(folder, 'whole')
+    await mkdir(join(whole, 'tensorboard', 'recipe-s17'), { recursive: true })
+    await writeFile(join(whole, 'tensorboard', 'recipe-s17', found.name), '')
+    const other = tensorboardLog(whole)
+    for (let step = 1; step <= 4; step++) {
+      await written(whole, step)
+      await other('recipe-s17', metrics(step))
+    }
+    expect((await only(whole)).bytes.equals(found.bytes)).toBe(true)
+    expect(found.bytes.subarray(0, fileHeader(start).length).equals(fileHeader(start))).toBe(true)
+  })
+})

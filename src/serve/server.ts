@@ -1,0 +1,303 @@
+/**
+ * The dashboard's server: the page, the runs of one folder as data, and a stream of their changes. It reads that
+ * folder and nothing else, writes nothing, and answers only requests that name it as their host. What it shows is
+ * read from the files each time, so that a restart loses nothing.
+ */
+import { randomBytes } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pipeline } from 'node:stream/promises'
+import { UserError } from '../errors.ts'
+import { contentPolicy, type Page, pageEnd, pageStart, readPage } from '../report/page.ts'
+import { openInside } from '../view/inside.ts'
+import { listRun, runFolders } from '../view/listing.ts'
+import type { RunIndex } from '../view/run-index.ts'
+import type { BoardColumns, BoardUpdate } from '../view/types.ts'
+import { cookieName, hasToken, isLoopback, isOwnHost, isSame } from './access.ts'
+import { type OpenRuns, openRuns } from './runs.ts'
+
+export interface ServeOptions {
+  /** A run folder, or a folder of runs. */
+  folder: string
+  /** Where to listen; 127.0.0.1 unless told. Any other than this machine's own asks for a token. */
+  host?: string
+  /** 0, or left out: any free one. */
+  port?: number
+  /** The token to ask for; a random one unless told. Not asked for on loopback. */
+  token?: string
+}
+
+export interface Dashboard {
+  /** What to open, with the token where one is asked for. */
+  url: string
+  close: () => Promise<void>
+}
+
+/** Boards in one answer, and boards looked through for one search: so that no answer takes long. */
+const MOST_BOARDS = 20_000
+const MOST_SEARCHED = 4096
+const LONGEST_SEARCH = 1000
+
+/**
+ * Starts the server.
+ *
+ * @throws UserError for a folder that is not there, and an address that cannot be listened on.
+ */
+export async function serve(options: ServeOptions): Promise<Dashboard> {
+  const { host = '127.0.0.1' } = options
+  const root = await realpath(options.folder).catch(() => {
+    throw new UserError(`There is no folder ${options.folder}: give the folder of a run, or of several.`)
+  })
+  const page = await readPage()
+  const token = isLoopback(host) ? null : (options.token ?? randomBytes(18).toString('base64url'))
+  const runs = openRuns()
+  const server = createServer((request, response) => {
+    const { port } = server.address() as AddressInfo
+    answer({ request, response, root, page, runs, port, host, token }).catch((error) => {
+      if (response.headersSent) return void response.destroy()
+      const [status, text] =
+        error instanceof Refusal
+          ? [error.status, error.message]
+          : error instanceof UserError
+            ? [422, error.message]
+            : [500, 'This is a defect of the server, please report it.']
+      send(response, status, 'text/plain; charset=utf-8', `${text}\n`)
+    })
+  })
+  // Nobody sends this server anything but short requests.
+  server.headersTimeout = 10_000
+  server.requestTimeout = 10_000
+  server.maxHeadersCount = 100
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port ?? 0, host, resolve)
+  }).catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(
+      `Cannot listen on ${host}, port ${options.port ?? 0} (${error.code}): choose another with --host or --port.`,
+    )
+  })
+  const { port } = server.address() as AddressInfo
+  const name = host.includes(':') ? `[${host}]` : host
+  // A folder that is one run is opened at that run.
+  const [only, ...others] = (await runFolders(root)).keys()
+  const view = only !== undefined && others.length === 0 ? `#/run/${encodeURIComponent(only)}` : ''
+  return {
+    url: `http://${name}:${port}/${token === null ? '' : `?token=${token}`}${view}`,
+    async close() {
+      runs.close()
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** A request that is not answered, with its status and a sentence. */
+class Refusal extends Error {
+  readonly status: number
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+interface Exchange {
+  request: IncomingMessage
+  response: ServerResponse
+  root: string
+  page: Page
+  runs: OpenRuns
+  port: number
+  host: string
+  token: string | null
+}
+
+async function answer(exchange: Exchange): Promise<void> {
+  const { request, response, root, page, port, host, token } = exchange
+  secure(response, page)
+  if (!isOwnHost(request.headers.host, port, token === null ? null : { host })) {
+    throw new Refusal(421, 'This server does not go by that name.')
+  }
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD')
+    throw new Refusal(405, 'This server only shows: GET and HEAD.')
+  }
+  const { path, query } = target(request.url ?? '/')
+  if (token !== null && !hasToken(request.headers, port, token)) {
+    if (path.length === 0 && isSame(query.get('token') ?? '', token)) {
+      response.setHeader('Set-Cookie', `${cookieName(port)}=${token}; HttpOnly; SameSite=Strict; Path=/`)
+      response.setHeader('Location', './')
+      return send(response, 303, 'text/plain; charset=utf-8', '')
+    }
+    throw new Refusal(401, 'This server asks for a token: open the address that it printed when it started.')
+  }
+  const [first, ...rest] = path
+  if (first === undefined) {
+    const html = pageStart(page, 'message-board', { kind: 'server' }) + pageEnd
+    return send(response, 200, 'text/html; charset=utf-8', html)
+  }
+  const folders = await runFolders(root)
+  if (first === 'api' && rest[0] === 'runs') {
+    const [, name, ...what] = rest
+    if (name === undefined) {
+      const listed = await Promise.all([...folders].map(([run, folder]) => listRun(run, folder)))
+      return json(
+        response,
+        listed.sort((a, b) => (a.changed < b.changed ? 1 : -1)),
+      )
+    }
+    return answerRun(exchange, folderOf(folders, name), what, query)
+  }
+  if (first === 'files' && rest[0] !== undefined) {
+    return sendFile(exchange, folderOf(folders, rest[0]), rest.slice(1))
+  }
+  throw new Refusal(404, 'There is nothing here.')
+}
+
+/** Only names that were found in the folder lead anywhere: no path is made of what was asked for. */
+function folderOf(folders: Map<string, string>, name: string): string {
+  const folder = folders.get(name)
+  if (folder === undefined) throw new Refusal(404, 'There is no such run.')
+  return folder
+}
+
+async function answerRun(
+  { request, response, runs }: Exchange,
+  folder: string,
+  what: string[],
+  query: URLSearchParams,
+): Promise<void> {
+  const [part, number] = what
+  if (part === 'events' && number === undefined) return stream(request, response, runs, folder)
+  const run = await runs.get(folder)
+  if (part === undefined) return json(response, run.view())
+  if (part === 'boards' && number === undefined) return json(response, update(run, query))
+  if (query.get('epoch') !== run.epoch()) {
+    throw new Refusal(409, 'The run was started afresh: reload the page.')
+  }
+  if (part === 'boards') {
+    const count = run.columns().job.length
+    if (!/^\d{1,9}$/.test(number) || Number(number) >= count)
+      throw new Refusal(404, 'There is no such board.')
+    return json(response, (await run.texts([Number(number)]))[0])
+  }
+  if (part === 'search') return json(response, await search(run, query))
+  throw new Refusal(404, 'There is nothing here.')
+}
+
+/** Boards that a client does not have yet; all of them where its numbering is not this one. */
+function update(run: RunIndex, query: URLSearchParams): BoardUpdate {
+  const epoch = run.epoch()
+  const same = query.get('epoch') === epoch
+  const { job, step, problem, flags, problems } = run.columns()
+  const from = same ? Math.min(whole(query, 'from'), job.length) : 0
+  const fromProblem = same ? Math.min(whole(query, 'fromProblem'), problems.id.length) : 0
+  const to = from + MOST_BOARDS
+  const width = 2 * run.view().copies
+  const columns: BoardColumns = {
+    job: job.slice(from, to),
+    step: step.slice(from, to),
+    problem: problem.slice(from, to),
+    flags: flags.slice(from * width, to * width),
+    problems: {
+      id: problems.id.slice(fromProblem),
+      question: problems.question.slice(fromProblem),
+      gold: problems.gold.slice(fromProblem),
+    },
+  }
+  return { epoch, from, fromProblem, columns }
+}
+
+/** Boards of a portion with a note or reply that holds the text, in any case. */
+async function search(run: RunIndex, query: URLSearchParams): Promise<number[]> {
+  const needle = (query.get('text') ?? '').slice(0, LONGEST_SEARCH).toLowerCase()
+  const from = whole(query, 'from')
+  const count = Math.min(whole(query, 'count'), MOST_SEARCHED, Math.max(0, run.columns().job.length - from))
+  const numbers = Array.from({ length: count }, (_, i) => from + i)
+  const texts = await run.texts(numbers)
+  return numbers.filter((_, i) =>
+    [...texts[i].notes, ...texts[i].replies].some(({ text }) => text.toLowerCase().includes(needle)),
+  )
+}
+
+function whole(query: URLSearchParams, name: string): number {
+  const text = query.get(name) ?? '0'
+  if (!/^\d{1,9}$/.test(text)) throw new Refusal(400, `${name} must be a whole number.`)
+  return Number(text)
+}
+
+/** Server-sent events: the run now, and after each change. */
+function stream(request: IncomingMessage, response: ServerResponse, runs: OpenRuns, folder: string): void {
+  response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' })
+  if (request.method === 'HEAD') return void response.end()
+  const unwatch = runs.watch(folder, (event) => {
+    const [name, data] = 'trouble' in event ? ['trouble', event.trouble] : ['run', event]
+    // A reader that does not read gets the newest state once it does: nothing piles up here.
+    if (response.writableNeedDrain) return
+    response.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+  })
+  // So that a connection that died is noticed, here and by what stands between.
+  const beat = setInterval(() => response.write(': still here\n\n'), 15_000)
+  response.on('close', () => {
+    clearInterval(beat)
+    unwatch()
+  })
+}
+
+const types: Record<string, string> = {
+  json: 'application/json; charset=utf-8',
+  jsonl: 'text/plain; charset=utf-8',
+  md: 'text/plain; charset=utf-8',
+}
+
+/** A file of a run, to be saved: never shown as a page of this server. */
+async function sendFile({ request, response }: Exchange, folder: string, names: string[]): Promise<void> {
+  // Names that begin with a dot are the run's own affairs, such as its lock.
+  const file = names.some((name) => name.startsWith('.')) ? null : await openInside(folder, names)
+  if (!file) throw new Refusal(404, 'There is no such file in this run.')
+  try {
+    const name = names.at(-1) ?? ''
+    const ending = name.split('.').at(-1) ?? ''
+    response.writeHead(200, {
+      'Content-Type': types[ending] ?? 'application/octet-stream',
+      'Content-Length': (await file.stat()).size,
+      'Content-Disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name)}`,
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+    })
+    if (request.method === 'HEAD') return void response.end()
+    const { size } = await file.stat()
+    if (size === 0) return void response.end()
+    // Up to the length that was named: the run may be writing on.
+    await pipeline(file.createReadStream({ end: size - 1, autoClose: false }), response)
+  } finally {
+    await file.close()
+  }
+}
+
+/** The path's parts, decoded, and the query. Throws a Refusal for what is no path. */
+function target(url: string): { path: string[]; query: URLSearchParams } {
+  const [before, ...after] = url.split('?')
+  try {
+    const path = before.split('/').filter(Boolean).map(decodeURIComponent)
+    return { path, query: new URLSearchParams(after.join('?')) }
+  } catch {
+    throw new Refusal(400, 'That is no path.')
+  }
+}
+
+function secure(response: ServerResponse, page: Page): void {
+  response.setHeader('Content-Security-Policy', `${contentPolicy(page, "'self'")}; frame-ancestors 'none'`)
+  response.setHeader('X-Content-Type-Options', 'nosniff')
+  response.setHeader('Referrer-Policy', 'no-referrer')
+  response.setHeader('Cross-Origin-Resource-Policy', 'same-origin')
+  response.setHeader('Cross-Origin-Opener-Policy', 'same-origin')
+  response.setHeader('Cache-Control', 'no-store')
+}
+
+function send(response: ServerResponse, status: number, type: string, text: string): void {
+  response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) })
+  response.end(response.req.method === 'HEAD' ? undefined : text)
+}
+
+const json = (response: ServerResponse, value: unknown): void =>
+  send(response, 200, 'application/json; charset=utf-8', JSON.stringify(value))

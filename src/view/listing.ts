@@ -1,0 +1,63 @@
+/** The list of runs in a folder, from their small files alone: no boards are read. Reads only. */
+import { basename, join } from 'node:path'
+import { UserError } from '../errors.ts'
+import { isHeld } from '../experiment/lock.ts'
+import { readExperiment, readProgress, readResults } from './files.ts'
+import { changedInside, foldersInside } from './inside.ts'
+import { plannedJobs } from './jobs.ts'
+import type { RunListing } from './types.ts'
+
+/**
+ * The runs that a folder holds, as name and path: itself, where it is a run, or else the folders in it that are.
+ * `folder` must be a real path.
+ */
+export async function runFolders(folder: string): Promise<Map<string, string>> {
+  const isRun = async (path: string) => (await changedInside(path, ['experiment.json'])) !== null
+  if (await isRun(folder)) return new Map([[basename(folder), folder]])
+  const names = await foldersInside(folder)
+  const runs = await Promise.all(names.map((name) => isRun(join(folder, name))))
+  return new Map(names.filter((_, i) => runs[i]).map((name) => [name, join(folder, name)]))
+}
+
+/** One line of the list. A run that cannot be read is listed with the reason. */
+export async function listRun(name: string, folder: string): Promise<RunListing> {
+  try {
+    const { record } = await readExperiment(folder)
+    const { identity, seeds } = record
+    const jobs = plannedJobs(record)
+    const progress = await Promise.all(jobs.map((job) => readProgress(folder, job.name)))
+    const [running, results] = [await isHeld(folder), await readResults(folder)]
+    const changes = await Promise.all(
+      [['experiment.json'], ['results.json'], ...jobs.map((job) => [job.name, 'progress.json'])].map((path) =>
+        changedInside(folder, path),
+      ),
+    )
+    const total = jobs.reduce((sum, job) => sum + job.steps + identity.data.holdout, 0)
+    const done = progress.reduce((sum, { steps, evaluated }) => sum + steps + evaluated, 0)
+    const whole = done === total
+    return {
+      name,
+      model: record.model,
+      task: identity.config.task.name,
+      seeds,
+      state: running ? 'running' : results ? 'finished' : 'stopped',
+      done: done / total,
+      changed: new Date(Math.max(...changes.map((at) => at ?? 0))).toISOString(),
+      delta: running && !whole ? null : (results?.delta ?? null),
+    }
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error
+    const changed = (await changedInside(folder, ['experiment.json'])) ?? 0
+    return {
+      name,
+      model: '',
+      task: '',
+      seeds: [],
+      state: 'stopped',
+      done: 0,
+      changed: new Date(changed).toISOString(),
+      delta: null,
+      problem: error.message,
+    }
+  }
+}
