@@ -147,11 +147,11 @@ ${figureRows(figures)}
 
 ## Choices, and what they were made for
 
-The number of steps and the numbers' range were set so that the untrained policy is about half right, the note limit
-so that a good part of the notes ends before its answer, as in the reference experiment; a reply has room for nearly
-every style. Styles of different length leave something to learn about writing, arithmetic that is learned by half
-leaves something to learn about solving, and notes that are wrong or cut about as often as right leave something to
-learn about reading. No choice was made by looking at which board comes out ahead after RL, and none was changed
-after seeing that.
+The number of training steps and the range of the numbers were set by looking at the untrained policy's own-note
+pass@1, so that it is about half right; the note limit by looking at how many notes end before their answer, a good
+part of them, as in the reference experiment. A reply has room for nearly every style. Styles of different length leave
+something to learn about writing, half-learned arithmetic leaves something to learn about solving, and notes that are
+wrong or cut more often than right leave something to learn about reading. No choice was made by looking at which board
+comes out ahead after RL, and none was changed after seeing that.
 `
 }

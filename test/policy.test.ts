@@ -1,0 +1,73 @@
+/** The built-in policy as it ships: its size, its equality with transformers, and how good it is before any RL. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { whatReadersDid } from '../src/board/readers.ts'
+import { own } from '../src/board/reads.ts'
+import { playRounds } from '../src/board/rounds.ts'
+import type { Engine, Policy } from '../src/engine/contract.ts'
+import { openOnnxEngine } from '../src/engine/onnx/index.ts'
+import { smallPolicySettings } from '../src/experiment/defaults.ts'
+import { mathGrader } from '../src/grade/grader.ts'
+import { passAt } from '../src/stats/index.ts'
+import { wordProblems } from '../src/tasks/word-problems.ts'
+
+const folder = join(import.meta.dirname, '../policies/word-problems')
+
+/** Made by scripts/golden/policy.py with transformers. */
+interface Golden {
+  chats: { prompt: string; reply: string; ids: number[]; completion: number[]; logprobs: number[] }[]
+}
+const golden: Golden = JSON.parse(readFileSync(new URL('./fixtures/policy.json', import.meta.url), 'utf8'))
+
+let engine: Engine
+let policy: Policy
+beforeAll(async () => {
+  engine = await openOnnxEngine({ model: folder })
+  policy = await engine.createPolicy()
+})
+afterAll(() => engine.close())
+
+describe('the built-in policy', () => {
+  it('takes at most 6 MB', () => {
+    const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
+    expect(bytes).toBeLessThan(6e6)
+  })
+
+  it("has transformers' tokens and log-probabilities", async () => {
+    const { tokenizer } = engine
+    for (const { prompt, reply, ids, completion } of golden.chats) {
+      expect(tokenizer.chat([{ role: 'user', content: prompt }])).toEqual(ids)
+      expect([...tokenizer.encode(reply), tokenizer.stop[0]]).toEqual(completion)
+    }
+    const sequences = golden.chats.map(({ ids, completion }) => ({ prompt: ids, completion }))
+    const scores = await policy.logprobs(sequences, { temperature: 1 })
+    golden.chats.forEach(({ logprobs }, i) => {
+      scores[i].forEach((score, t) => {
+        expect(Math.abs(score - logprobs[t])).toBeLessThan(1e-4 * Math.max(1, Math.abs(logprobs[t])))
+      })
+    })
+  })
+
+  it('is about half right on its held-out problems, and its notes less often', async () => {
+    const { board, sampling } = smallPolicySettings
+    const { holdout } = await wordProblems({ train: 0, holdout: 120 }).load()
+    const { played } = await playRounds(policy, engine.tokenizer, holdout, {
+      copies: 4,
+      reads: own,
+      notes: { maxTokens: board.noteTokens, ...sampling.evaluation.notes },
+      replies: { maxTokens: board.replyTokens, ...sampling.evaluation.replies },
+      readTokens: engine.contextLength - board.replyTokens,
+      grader: mathGrader,
+      seed: ['test'],
+    })
+    const boards = played.map((one) => one.board)
+    const { passAt1 } = passAt(boards.map(({ replies }) => replies.map(({ correct }) => correct)))
+    const { noteAcc, notesCut } = whatReadersDid(boards)
+    expect(passAt1.value).toBeGreaterThan(0.4)
+    expect(passAt1.value).toBeLessThan(0.65)
+    expect(noteAcc).toBeGreaterThan(0.25)
+    expect(noteAcc).toBeLessThan(Math.min(0.6, passAt1.value))
+    expect(notesCut).toBeGreaterThan(0.2)
+  })
+})
