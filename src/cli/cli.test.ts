@@ -243,6 +243,22 @@ describe('the other commands', () => {
     expect(text.stdout).toContain(JSON.parse(json.stdout).passAt1.toFixed(3))
   })
 
+  it('say what an experiment could see, before it and after it', async () => {
+    await cli('run', experiment, '--out', 'seen')
+    const before = await cli('power', experiment, '--effect', '0.2', '--from', 'seen', '--seeds', '1,2,3')
+    expect(before.stdout).toMatch(
+      /^As configured \(3 seeds an arm, 6 problems, 4 replies each; [\d.]+ minutes\)/m,
+    )
+    expect(before.code).toBe(0)
+    const timed = JSON.parse((await cli('power', experiment, '--json')).stdout)
+    expect(timed).toMatchObject({ effect: 0.05, speed: { minutesPerTraining: expect.any(Number) } })
+    const after = await cli('power', 'seen')
+    expect(after.stdout).toMatch(/^seen: [+-]0\.\d{3} \[.*with 2 seeds an arm on 6 problems/)
+    expect(after.stdout).toMatch(/^seeds an arm +smallest effect +more minutes$/m)
+    expectRefused(await cli('power', '.'), /is no run folder/)
+    expectRefused(await cli('power', '--effect', '2'), /share between 0 and 1/)
+  })
+
   it('refuse what they do not know', async () => {
     expectRefused(await cli('eval', experiment, '--reads', 'ring'), /own or shared/)
     expectRefused(await cli('dance'), /unknown command 'dance'/)

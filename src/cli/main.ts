@@ -2,7 +2,7 @@
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
 import type { ArmName } from '../experiment/arms.ts'
-import { armChoice, seedList, wholeNumber } from './options.ts'
+import { armChoice, effectSize, seedList, wholeNumber } from './options.ts'
 import type { ServeFlags } from './serve.ts'
 
 /** 0: fine. */
@@ -34,6 +34,13 @@ export interface EvalFlags extends ExperimentFlags {
   adapter?: string
   reads: string
   seed: number
+  json?: boolean
+}
+
+export interface PowerFlags extends ExperimentFlags {
+  effect?: number
+  from?: string
+  maxProblems?: number
   json?: boolean
 }
 
@@ -106,6 +113,27 @@ function program(): Command {
     .action(async (folder: string, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve.ts')
       await serveCommand(folder, flags)
+    })
+
+  about(
+    root
+      .command('power')
+      .description('say what an experiment, or more seeds of a finished run, could see and would cost')
+      .argument('[experiment.ts or run folder]'),
+  )
+    .option(
+      '--effect <d>',
+      'difference of pass@1 to look for: 0.05, or after a run the observed one',
+      effectSize,
+    )
+    .option('--from <folder>', 'take variances and times from an earlier run instead of timing the engine')
+    .option('--max-problems <n>', 'held-out problems there are at most', wholeNumber())
+    .option('--steps <n>', 'training steps', wholeNumber())
+    .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
+    .option('--train <n>', 'training problems', wholeNumber())
+    .action(async (what: string | undefined, flags: PowerFlags) => {
+      const { powerCommand } = await import('./power.ts')
+      await powerCommand(what, flags)
     })
 
   root

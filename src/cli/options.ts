@@ -13,6 +13,13 @@ export function wholeNumber(least = 1): (text: string) => number {
   }
 }
 
+/** A difference of two shares: above 0, below 1. */
+export function effectSize(text: string): number {
+  const value = Number(text)
+  if (!(value > 0 && value < 1)) throw new InvalidArgumentError('Give a share between 0 and 1, such as 0.05.')
+  return value
+}
+
 /** Comma-separated seeds: 17,18. */
 export function seedList(text: string): number[] {
   const seeds = text.split(',').map((part) => (/^\d+$/.test(part.trim()) ? Number(part) : Number.NaN))

@@ -9,7 +9,7 @@ import { type LocateOptions, locateModel } from '../hub/model.ts'
 import { passAt } from '../stats/index.ts'
 import type { Experiment } from './config.ts'
 import { fingerprint, openEngine, versions } from './engine.ts'
-import { readLimit } from './job.ts'
+import { roundsOf } from './job.ts'
 import { checkPrompts } from './preflight.ts'
 
 export interface EvaluationOptions {
@@ -25,7 +25,7 @@ export interface EvaluationOptions {
 
 /** pass@1, pass@k and what readers did, on the experiment's held-out problems. */
 export async function evaluateModel(experiment: Experiment, options: EvaluationOptions) {
-  const { board, sampling, evaluation, grader } = experiment
+  const { evaluation } = experiment
   const split = await experiment.task.load()
   const located = await locateModel(experiment.model, {
     onDownload: options.onDownload,
@@ -42,12 +42,7 @@ export async function evaluateModel(experiment: Experiment, options: EvaluationO
     for (let done = 0; done < split.holdout.length; ) {
       const problems = split.holdout.slice(done, done + evaluation.problemsAtOnce)
       const rounds = await playRounds(policy, engine.tokenizer, problems, {
-        copies: board.copies,
-        reads: options.reads,
-        notes: { maxTokens: board.noteTokens, ...sampling.evaluation.notes },
-        replies: { maxTokens: board.replyTokens, ...sampling.evaluation.replies },
-        readTokens: readLimit(experiment, engine),
-        grader,
+        ...roundsOf({ engine, experiment, onEvent: () => {} }, options.reads, 'evaluation'),
         seed: ['evaluation', options.seed],
       })
       played.push(...rounds.played)

@@ -113,12 +113,21 @@ export async function removeScratch(folder: string): Promise<void> {
   }
 }
 
-async function readRecord(path: string): Promise<RunRecord> {
+/**
+ * What experiment.json of a run folder says.
+ *
+ * @throws UserError where there is none, or one that this version did not write.
+ */
+export async function readRecord(path: string): Promise<RunRecord> {
   const file = join(path, 'experiment.json')
   let record: (RunRecord & { kind?: unknown; schemaVersion?: unknown }) | null = null
   try {
     record = JSON.parse(await readFile(file, 'utf8'))
   } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      throw new UserError(`${path} is no run folder (it has no experiment.json): give the folder of a run.`)
+    }
     // Not JSON: not ours, as is anything else without the mark.
     if (!(error instanceof SyntaxError)) throw error
   }

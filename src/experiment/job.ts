@@ -39,11 +39,17 @@ export interface Job {
   evaluationSeed: readonly SeedPart[]
 }
 
+/** The job that evaluates the untrained base under the recipe's board. */
+export const sharedBase = 'base-shared'
+
 /**
  * All jobs of an experiment, the base's first: a run stopped early still has its noise floor. The base is evaluated
  * several times under the baseline's board, and once under the recipe's (`base-shared`).
  */
-export function planJobs(experiment: Experiment, arms: readonly ArmName[] = armNames): Job[] {
+export function planJobs(
+  experiment: Pick<Experiment, 'evaluation' | 'arms' | 'seeds'>,
+  arms: readonly ArmName[] = armNames,
+): Job[] {
   const base = (run: number | 'shared', reads: Reads): Job => ({
     name: `base-${run}`,
     trained: null,
@@ -132,12 +138,17 @@ export async function readProgress(folder: string, job: Job): Promise<Progress> 
   return (await readJsonFile(path, progressSchema, { optional: true })) ?? beginning
 }
 
+/** What decides when a job is finished. */
+interface JobSizes {
+  train: { steps: number }
+}
+
 /** Training steps of a job: the configuration's for an arm, 0 for the base. */
-export function stepsOf(experiment: Experiment, job: Job): number {
+export function stepsOf(experiment: JobSizes, job: Job): number {
   return job.trained ? experiment.train.steps : 0
 }
 
-export function isFinished(experiment: Experiment, job: Job, progress: Progress, holdout: number): boolean {
+export function isFinished(experiment: JobSizes, job: Job, progress: Progress, holdout: number): boolean {
   return progress.steps === stepsOf(experiment, job) && progress.evaluated === holdout
 }
 
@@ -175,7 +186,7 @@ async function train(
     policy,
     tokenizer: context.engine.tokenizer,
     problems: context.train,
-    rounds: roundsOf(context, job, 'train'),
+    rounds: roundsOf(context, job.reads, 'train'),
     train: experiment.train,
     seed,
     done: progress.steps,
@@ -216,7 +227,7 @@ async function evaluate(context: JobContext, job: Job, policy: Policy, progress:
       progress.evaluated + experiment.evaluation.problemsAtOnce,
     )
     const { played } = await playRounds(policy, context.engine.tokenizer, problems, {
-      ...roundsOf(context, job, 'evaluation'),
+      ...roundsOf(context, job.reads, 'evaluation'),
       seed: job.evaluationSeed,
     })
     const lines = played.map(({ board }) => line(problems, board, 'evaluation'))
@@ -236,11 +247,16 @@ async function evaluate(context: JobContext, job: Job, policy: Policy, progress:
   }
 }
 
-function roundsOf(context: JobContext, job: Job, phase: 'train' | 'evaluation'): Omit<RoundsOptions, 'seed'> {
+/** How an experiment plays its rounds under a board. */
+export function roundsOf(
+  context: Pick<JobContext, 'engine' | 'experiment' | 'onEvent' | 'signal'>,
+  reads: Reads,
+  phase: 'train' | 'evaluation',
+): Omit<RoundsOptions, 'seed'> {
   const { board, sampling, grader } = context.experiment
   return {
     copies: board.copies,
-    reads: job.reads,
+    reads,
     notes: { maxTokens: board.noteTokens, ...sampling[phase].notes },
     replies: { maxTokens: board.replyTokens, ...sampling[phase].replies },
     readTokens: readLimit(context.experiment, context.engine),

@@ -17,9 +17,9 @@ import {
   seedsToResolve,
 } from '../stats/index.ts'
 import type { StepMetrics } from '../train/loop.ts'
-import type { ArmName } from './arms.ts'
+import { type ArmName, armNames } from './arms.ts'
 import type { Settings } from './defaults.ts'
-import type { JobOutcome } from './job.ts'
+import { type JobOutcome, sharedBase } from './job.ts'
 
 const share = z.number().min(0).max(1)
 const interval: z.ZodType<Interval> = z.tuple([z.number(), z.number()])
@@ -180,11 +180,10 @@ export const graderName = ({ name, version }: { name: string; version: string })
 
 /** Computes the results from finished jobs. Jobs that failed are absent, and an arm without jobs is null. */
 export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Results {
-  const base = outcomes.filter(({ job }) => job.trained === null && job.name !== 'base-shared')
-  const shared = outcomes.filter(({ job }) => job.name === 'base-shared')
+  const shared = outcomes.filter(({ job }) => job.name === sharedBase)
   const trained = (arm: ArmName) => outcomes.filter(({ job }) => job.trained?.arm === arm)
   const arms = {
-    base: baseArm(base),
+    base: baseArm(baseRuns(outcomes)),
     baseSharedBoard: baseArm(shared),
     baseline: trainedArm(trained('baseline')),
     recipe: trainedArm(trained('recipe')),
@@ -196,7 +195,7 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
     config: facts.config,
     seeds: facts.seeds,
     arms,
-    delta: delta(facts, trained('baseline'), trained('recipe'), arms.base?.runs ?? []),
+    delta: delta(facts, outcomes),
     checks: {
       noise: noise(arms),
       decontamination: { dropped: facts.dropped },
@@ -283,23 +282,32 @@ function trainedArm(outcomes: readonly JobOutcome[]): TrainedArm | null {
   }
 }
 
-function delta(
-  { evaluation, failed }: RunFacts,
-  baseline: readonly JobOutcome[],
-  recipe: readonly JobOutcome[],
-  baseRuns: number[],
-): Results['delta'] {
+/** What is compared, from a run's finished jobs; null without both arms. */
+export function comparison(
+  evaluation: RunFacts['evaluation'],
+  outcomes: readonly JobOutcome[],
+): CompareInput | null {
+  const [baseline, recipe] = armNames.map((arm) => outcomes.filter(({ job }) => job.trained?.arm === arm))
   if (baseline.length === 0 || recipe.length === 0) return null
-  const factsOf = (outcomes: readonly JobOutcome[]): EvaluationFacts => ({
+  const factsOf = (arm: readonly JobOutcome[]): EvaluationFacts => ({
     ...evaluation,
-    cutShare: mean(outcomes.map(({ boards }) => whatReadersDid(boards).repliesCut)),
+    cutShare: mean(arm.map(({ boards }) => whatReadersDid(boards).repliesCut)),
   })
-  const input: CompareInput = {
+  return {
     baseline: baseline.map(scores),
     recipe: recipe.map(scores),
-    baseRuns,
+    baseRuns: baseRuns(outcomes).map(({ boards }) => passAt(rewards(boards)).passAt1.value),
     facts: { baseline: factsOf(baseline), recipe: factsOf(recipe) },
   }
+}
+
+/** The evaluations of the untrained base under the baseline's board. */
+const baseRuns = (outcomes: readonly JobOutcome[]) =>
+  outcomes.filter(({ job }) => job.trained === null && job.name !== sharedBase)
+
+function delta({ evaluation, failed }: RunFacts, outcomes: readonly JobOutcome[]): Results['delta'] {
+  const input = comparison(evaluation, outcomes)
+  if (!input) return null
   const found = compare(input)
   const incomplete = failed.map(({ job }) => job).join(', ')
   return {

@@ -5,17 +5,21 @@ import { tableHeader, tableRows } from './rows.ts'
 
 /** For a terminal: aligned columns, then one line for each check. */
 export function tableText(results: Results): string {
-  const table = [tableHeader(results), ...tableRows(results)]
-  const widths = table[0].map((_, column) => Math.max(...table.map((row) => row[column].length)))
-  const lines = table.map((row) =>
+  const lines = alignedRows([tableHeader(results), ...tableRows(results)])
+  const checks = checkLines(results)
+  const width = Math.max(...checks.map(([what]) => what.length))
+  return `${title(results)}\n\n${lines.join('\n')}\n\n${checks.map(([what, said]) => `${what.padEnd(width)}  ${said}`).join('\n')}\n`
+}
+
+/** Rows of equal length as lines: the first column to the left, the others to the right. */
+export function alignedRows(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)))
+  return rows.map((row) =>
     row
       .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column])))
       .join('  ')
       .trimEnd(),
   )
-  const checks = checkLines(results)
-  const width = Math.max(...checks.map(([what]) => what.length))
-  return `${title(results)}\n\n${lines.join('\n')}\n\n${checks.map(([what, said]) => `${what.padEnd(width)}  ${said}`).join('\n')}\n`
 }
 
 /** table.md. */

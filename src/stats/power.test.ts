@@ -9,6 +9,7 @@ import {
   expectedComponents,
   fewestSeeds,
   plan,
+  plannedComponents,
   predict,
   seedsToResolve,
 } from './power.ts'
@@ -75,14 +76,17 @@ describe('planning', () => {
     expect(plans.length).toBeGreaterThan(2)
     for (const { power, minutes, seeds, problems, rollouts } of plans) {
       expect(power).toBeGreaterThanOrEqual(0.8)
-      expect(minutes).toBeCloseTo(2 * seeds * (1 + (problems * rollouts * 0.02) / 60), 9)
+      const evaluations = 2 * seeds + 3 + 1
+      expect(minutes).toBeCloseTo(2 * seeds + (evaluations * problems * rollouts * 0.02) / 60, 9)
     }
     const minutes = plans.map((each) => each.minutes!)
     expect(minutes).toEqual([...minutes].sort((a, b) => a - b))
   })
 
   it('never asks for more problems than there are', () => {
-    expect(plan(0.1, components, { maxProblems: 150 }).every(({ problems }) => problems <= 150)).toBe(true)
+    const plans = plan(0.1, components, { maxProblems: 150, rollouts: [4] })
+    expect(plans.length).toBeGreaterThan(0)
+    expect(plans.every(({ problems, rollouts }) => problems <= 150 && rollouts === 4)).toBe(true)
   })
 
   it('has no plan for an effect out of reach, and none is asked for without an effect', () => {
@@ -179,6 +183,14 @@ describe('components', () => {
       const tolerance = name === 'seed' ? 0.5 : 0.15
       expect(Math.abs((100 * got[name as keyof Components]) / value - 1), name).toBeLessThan(tolerance)
     }
+  })
+
+  it('plan with the spread between seeds that is expected, the less the more seeds were seen', () => {
+    const seeds = (count: number): SeedScores[] =>
+      Array.from({ length: count }, (_, seed) => ({ seed, problems: [{ id: 'a', scores: [1, 0] }] }))
+    const seedOf = (count: number) => plannedComponents(layOut(seeds(count), seeds(count))).seed
+    // No spread was seen: none is known from one seed, and half of it is still expected after two in each arm.
+    expect([1, 2, 11].map(seedOf)).toEqual([0.02 ** 2, 0.02 ** 2 / 2, expect.closeTo(0.02 ** 2 / 11, 12)])
   })
 
   it('are finite with one seed and one rollout', () => {

@@ -77,6 +77,20 @@ export function componentsOf({ baseline, recipe, differences }: Design): Compone
 /** Between seeds where nothing tells yet: the reference's four runs pool to 0.017. */
 const SEED_STD = 0.02
 
+/** What that is worth beside an estimate from a run, in degrees of freedom: as much as two seeds in each arm. */
+const SEED_STD_DF = 2
+
+/**
+ * The components to plan with after a run. Between-seed variance from two or three seeds is often 0 by luck alone,
+ * so it is averaged with the one expected before any run, each weighed by its degrees of freedom.
+ */
+export function plannedComponents(design: Design): Components {
+  const components = componentsOf(design)
+  const df = design.baseline.seeds.length + design.recipe.seeds.length - 2
+  const seed = (df * components.seed + SEED_STD_DF * SEED_STD ** 2) / (df + SEED_STD_DF)
+  return { ...components, seed }
+}
+
 /**
  * The components expected before anything was trained. Rollout noise is measured on the base's own rollouts (two or
  * more a problem); the rest is what small GRPO experiments show: seeds 0.02 apart, and trainings that differ on problems by a quarter of the rollout variance.
@@ -181,15 +195,30 @@ export function detectableEffect(
 export interface Speed {
   /** Training one arm for one seed. */
   minutesPerTraining: number
-  /** Evaluating one problem once (its share of notes included). */
+  /** One rollout of one problem in an evaluation (its share of notes included). */
   secondsPerRollout: number
+}
+
+/** Minutes of a whole experiment: both arms trained and evaluated, and the base under either board. */
+export function minutesOf({ problems, seeds, rollouts }: Sizes, speed: Speed, baseRuns = 3): number {
+  const evaluations = 2 * seeds + baseRuns + 1
+  return (
+    2 * seeds * speed.minutesPerTraining + (evaluations * problems * rollouts * speed.secondsPerRollout) / 60
+  )
 }
 
 export interface Plan extends Sizes {
   /** Predicted chance of `moved` at the effect asked for. */
   power: number
-  /** Both arms: trainings and evaluations; null where no speed was given. */
+  /** Of the whole experiment; null where no speed was given. */
   minutes: number | null
+}
+
+export interface PlanOptions extends PowerOptions {
+  maxProblems?: number
+  /** Rollouts a problem to choose from; 1, 2, 4 and 8 unless told. */
+  rollouts?: readonly number[]
+  speed?: Speed
 }
 
 /** Sizes that a search tries: two seeds and more, problems and rollouts as people have them. */
@@ -201,21 +230,15 @@ const ROLLOUTS = [1, 2, 4, 8]
  * Designs that find `effect` with 80% power, cheapest first (by minutes; without speeds, by replies to sample): for
  * each number of seeds the cheapest problems and rollouts. Empty where none of the sizes tried is enough.
  */
-export function plan(
-  effect: number,
-  components: Components,
-  options: PowerOptions & { maxProblems?: number; speed?: Speed } = {},
-): Plan[] {
+export function plan(effect: number, components: Components, options: PlanOptions = {}): Plan[] {
   if (!(Math.abs(effect) > 0)) throw new UserError('A plan needs an effect other than 0 to look for.')
-  const { speed, maxProblems = PROBLEMS.at(-1)! } = options
+  const { speed, maxProblems = PROBLEMS.at(-1)!, rollouts: choices = ROLLOUTS } = options
   const problems = [...PROBLEMS.filter((n) => n < maxProblems), maxProblems]
-  const cost = ({ problems, seeds, rollouts }: Sizes): number => {
-    const replies = 2 * seeds * problems * rollouts
-    return speed ? 2 * seeds * speed.minutesPerTraining + (replies * speed.secondsPerRollout) / 60 : replies
-  }
+  const cost = (sizes: Sizes): number =>
+    speed ? minutesOf(sizes, speed, options.baseRuns) : 2 * sizes.seeds * sizes.problems * sizes.rollouts
   const power = (sizes: Sizes): number => predict(effect, components, sizes, options).moved
   return SEEDS.flatMap((seeds): Plan[] => {
-    const enough = ROLLOUTS.flatMap((rollouts): Plan[] => {
+    const enough = choices.flatMap((rollouts): Plan[] => {
       const sizes = problems.map((n): Sizes => ({ problems: n, seeds, rollouts }))
       const first = firstTrue(sizes.length, (i) => power(sizes[i]) >= 0.8)
       if (first === null) return []
@@ -267,8 +290,7 @@ export interface SeedsToResolve {
 
 /**
  * After an unresolved run: how many seeds an arm would resolve it, if the true difference were the observed one and
- * the variances as estimated from it (with one seed in each arm, seeds are taken to be 0.02 apart). Both are estimates
- * from few seeds: a plan, not a promise.
+ * the variances as planned from it. Both are estimates from few seeds: a plan, not a promise.
  */
 export function seedsToResolve(input: CompareInput): SeedsToResolve {
   const design = layOut(input.baseline, input.recipe)
@@ -283,9 +305,7 @@ export function seedsToResolve(input: CompareInput): SeedsToResolve {
   const delta = recipe.mean - baseline.mean
   const { flatWithin, alpha } = input
   const baseRuns = Math.max(2, input.baseRuns.length)
-  const estimated = componentsOf(design)
-  const components = have > 1 ? estimated : { ...estimated, seed: SEED_STD ** 2 }
-  const seeds = fewestSeeds(delta, components, sizes, { baseRuns, flatWithin, alpha })
+  const seeds = fewestSeeds(delta, plannedComponents(design), sizes, { baseRuns, flatWithin, alpha })
   const difference = `If the true difference is as observed (${delta.toFixed(3)})`
   const why =
     seeds === null
