@@ -1,12 +1,12 @@
 /**
- * The two rounds: every copy posts a note, then every copy reads its board and answers again. Asks a policy for
- * samples and the verifier for grades; touches nothing else.
+ * The two rounds: every copy posts a note, then every copy reads its board and answers again. Asks a writer (a policy,
+ * or whatever else writes texts) and the verifier for grades; touches nothing else.
  *
  * Draws are keyed by (seed, problem, round, reader) and not by the board, so two arms that share a seed pose the
  * same problems and draw their notes from the same streams. Readers with the same prompt are one request with
  * n = their number: an engine computes that prompt once.
  */
-import type { ChatTokenizer, Completion, Policy, SampleRequest } from '../engine/contract.ts'
+import type { ChatTokenizer, Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import type { Grader } from '../grade/types.ts'
 import { type SeedPart, seedOf } from '../random.ts'
@@ -23,16 +23,19 @@ export interface RoundSampling {
   topP: number
 }
 
-export interface RoundsOptions {
+export interface PlayOptions {
   copies: number
   reads: Reads
   notes: RoundSampling
   replies: RoundSampling
-  /** Longest prompt of round two, in tokens: above it the longest notes shown are shortened from their end. */
-  readTokens: number
   grader: Grader
   /** Keys every draw of these rounds, e.g. [17, 'train', 3]. */
   seed: readonly SeedPart[]
+}
+
+export interface RoundsOptions extends PlayOptions {
+  /** Longest prompt of round two, in tokens: above it the longest notes shown are shortened from their end. */
+  readTokens: number
   onTokens?: (newTokens: number) => void
   signal?: AbortSignal
 }
@@ -45,70 +48,85 @@ export interface Rollout {
   logprobs: number[]
 }
 
-/** One problem played: the board a person reads, and its texts as tokens (`notes[i]`, `replies[i]`: copy i's). */
-export interface Played {
-  board: Board
-  notes: Rollout[]
-  replies: Rollout[]
+/** What one prompt asks for: texts by `n` copies. */
+export interface Ask {
+  problem: Problem
+  /** The notes to read, in the order shown; null in round one. */
+  notes: readonly string[] | null
+  n: number
+  /** Keys the draws: text i is drawn from (seed, i). */
+  seed: number
 }
 
-interface Written {
-  rollout: Rollout
-  post: Post
+/** A text that was written, and what its writer keeps of it beside the text. */
+export interface Text<Trace> {
+  text: string
+  /** Tokens it took, the stop token included. */
+  tokens: number
+  /** Ended by the token limit, not by the model. */
+  cut: boolean
+  trace: Trace
+}
+
+/** Writes the texts of a round, in the order asked. */
+export type Writer<Trace> = (asks: readonly Ask[], sampling: RoundSampling) => Promise<Text<Trace>[][]>
+
+/** One problem played: the board a person reads, and its texts' traces (`notes[i]`, `replies[i]`: copy i's). */
+export interface Played<Trace = Rollout> {
+  board: Board
+  notes: Trace[]
+  replies: Trace[]
 }
 
 /** Both rounds, in the order of the problems asked, and the wall-clock seconds that each round took. */
-export interface Rounds {
-  played: Played[]
+export interface Rounds<Trace = Rollout> {
+  played: Played<Trace>[]
   seconds: { notes: number; replies: number }
 }
 
-/** Plays both rounds on each problem. Problems must differ: equal ids would draw equal texts. */
-export async function playRounds(
+/** Plays both rounds on each problem with a policy, whose texts become data to train on. */
+export function playRounds(
   policy: Policy,
   tokenizer: ChatTokenizer,
   problems: readonly Problem[],
   options: RoundsOptions,
 ): Promise<Rounds> {
-  const { copies, seed } = options
+  return playWith(policyWriter(policy, tokenizer, options), problems, options)
+}
+
+/** Plays both rounds on each problem. Problems must differ: equal ids would draw equal texts. */
+export async function playWith<Trace>(
+  writer: Writer<Trace>,
+  problems: readonly Problem[],
+  options: PlayOptions,
+): Promise<Rounds<Trace>> {
+  const { copies, seed, grader } = options
   const started = performance.now()
   const everyone = Array.from({ length: copies }, (_, copy) => copy)
   const readers = layout(options.reads, copies)
 
   const notes_PC = await write(
-    policy,
-    tokenizer,
+    writer,
     problems.map((problem) => [
-      {
-        problem,
-        copies: everyone,
-        prompt: tokenizer.chat(notePrompt(problem.question)),
-        seed: seedOf(...seed, problem.id, 'note', 0),
-      },
+      { problem, copies: everyone, notes: null, seed: seedOf(...seed, problem.id, 'note', 0) },
     ]),
     options.notes,
-    options,
+    grader,
   )
   const between = performance.now()
 
   const replies_PC = await write(
-    policy,
-    tokenizer,
+    writer,
     problems.map((problem, p) =>
       groupBySight(readers).map((group) => ({
         problem,
         copies: group,
-        prompt: fitPrompt(
-          tokenizer,
-          problem,
-          readers[group[0]].map((note) => notes_PC[p][note].post.text),
-          options.readTokens,
-        ),
+        notes: readers[group[0]].map((note) => notes_PC[p][note].post.text),
         seed: seedOf(...seed, problem.id, 'reply', group[0]),
       })),
     ),
     options.replies,
-    options,
+    grader,
   )
 
   const played = problems.map((problem, p) => ({
@@ -117,8 +135,8 @@ export async function playRounds(
       notes: notes_PC[p].map((note) => note.post),
       replies: replies_PC[p].map((reply, reader) => ({ ...reply.post, reads: readers[reader] })),
     },
-    notes: notes_PC[p].map((note) => note.rollout),
-    replies: replies_PC[p].map((reply) => reply.rollout),
+    notes: notes_PC[p].map((note) => note.trace),
+    replies: replies_PC[p].map((reply) => reply.trace),
   }))
   const ended = performance.now()
   return {
@@ -137,55 +155,61 @@ function groupBySight(readers: readonly number[][]): number[][] {
   return [...groups.values()]
 }
 
-/** One prompt, and the copies that continue it. */
-interface Ask {
-  problem: Problem
-  copies: number[]
-  prompt: number[]
-  seed: number
+interface Written<Trace> {
+  trace: Trace
+  post: Post
 }
 
-/** Samples one round and grades it: `[problem][copy]`. */
-async function write(
-  policy: Policy,
-  tokenizer: ChatTokenizer,
-  asks_P: readonly Ask[][],
+/** An ask, and the copies that its texts are by. */
+type CopiesAsk = Omit<Ask, 'n'> & { copies: number[] }
+
+/** Writes one round and grades it: `[problem][copy]`. */
+async function write<Trace>(
+  writer: Writer<Trace>,
+  asks_P: readonly CopiesAsk[][],
   sampling: RoundSampling,
-  options: RoundsOptions,
-): Promise<Written[][]> {
-  const requests: SampleRequest[] = asks_P
-    .flat()
-    .map((ask) => ({ prompt: ask.prompt, n: ask.copies.length, seed: ask.seed }))
-  const completions = await policy.sample(requests, {
-    ...sampling,
-    stop: tokenizer.stop,
-    onTokens: options.onTokens,
-    signal: options.signal,
-  })
-  let request = 0
+  grader: Grader,
+): Promise<Written<Trace>[][]> {
+  const asks = asks_P.flat().map(({ copies, ...ask }): Ask => ({ ...ask, n: copies.length }))
+  const texts = await writer(asks, sampling)
+  let next = 0
   return asks_P.map((asks) => {
-    const written_C: Written[] = []
-    for (const ask of asks) {
-      const samples = completions[request++]
-      ask.copies.forEach((copy, i) => {
-        written_C[copy] = grade(tokenizer, ask, samples[i], options.grader)
+    const written_C: Written<Trace>[] = []
+    for (const { copies, problem } of asks) {
+      const samples = texts[next++]
+      copies.forEach((copy, i) => {
+        const { text, tokens, cut, trace } = samples[i]
+        written_C[copy] = { trace, post: { text, tokens, ...grader.grade(text, problem.gold), cut } }
       })
     }
     return written_C
   })
 }
 
-function grade(tokenizer: ChatTokenizer, ask: Ask, sample: Completion, grader: Grader): Written {
-  const spoken = sample.finish === 'stop' ? sample.tokens.slice(0, -1) : sample.tokens
-  const text = tokenizer.decode(spoken).trim()
-  return {
-    rollout: { prompt: ask.prompt, completion: sample.tokens, logprobs: sample.logprobs },
-    post: {
-      text,
-      tokens: sample.tokens.length,
-      ...grader.grade(text, ask.problem.gold),
-      cut: sample.finish === 'length',
-    },
+/** A policy's texts, with the tokens that training needs. */
+function policyWriter(
+  policy: Policy,
+  tokenizer: ChatTokenizer,
+  { readTokens, onTokens, signal }: Pick<RoundsOptions, 'readTokens' | 'onTokens' | 'signal'>,
+): Writer<Rollout> {
+  return async (asks, sampling) => {
+    const prompts = asks.map(({ problem, notes }) =>
+      notes === null
+        ? tokenizer.chat(notePrompt(problem.question))
+        : fitPrompt(tokenizer, problem, notes, readTokens),
+    )
+    const completions = await policy.sample(
+      asks.map(({ n, seed }, i) => ({ prompt: prompts[i], n, seed })),
+      { ...sampling, stop: tokenizer.stop, onTokens, signal },
+    )
+    return completions.map((samples, i) =>
+      samples.map(({ tokens, logprobs, finish }) => ({
+        text: tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
+        tokens: tokens.length,
+        cut: finish === 'length',
+        trace: { prompt: prompts[i], completion: tokens, logprobs },
+      })),
+    )
   }
 }
 
@@ -193,7 +217,12 @@ function grade(tokenizer: ChatTokenizer, ask: Ask, sample: Completion, grader: G
  * The reader's prompt in at most `limit` tokens. Text that a model wrote can take more tokens to read than it took
  * to write (bytes that are no characters), so the limits of round one do not bound this prompt by themselves.
  */
-function fitPrompt(tokenizer: ChatTokenizer, problem: Problem, notes: string[], limit: number): number[] {
+function fitPrompt(
+  tokenizer: ChatTokenizer,
+  problem: Problem,
+  notes: readonly string[],
+  limit: number,
+): number[] {
   let shown = notes
   for (;;) {
     const prompt = tokenizer.chat(readPrompt(problem.question, shown))
