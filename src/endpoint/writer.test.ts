@@ -1,0 +1,255 @@
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { own, shared } from '../board/reads.ts'
+import { type PlayOptions, playRounds, playWith } from '../board/rounds.ts'
+import { openOnnxEngine } from '../engine/onnx/index.ts'
+import { UserError } from '../errors.ts'
+import { mathGrader } from '../grade/grader.ts'
+import { writeTinyModel } from '../selftest/tiny-model.ts'
+import { openEndpoint } from './chat.ts'
+import {
+  type ChatServer,
+  completion,
+  type Said,
+  serveEngine,
+  startChatServer,
+} from './testing/chat-server.ts'
+import { type EndpointWriterOptions, openEndpointWriter } from './writer.ts'
+
+let scratch: string
+let answers: string
+let server: ChatServer | undefined
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), 'endpoint-'))
+})
+afterAll(() => rm(scratch, { recursive: true }))
+beforeEach(async () => {
+  answers = join(await mkdtemp(join(scratch, 'answers-')), 'deep/answers.jsonl')
+})
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+})
+
+const problems = [1, 2, 3].map((i) => ({ id: `p${i}`, question: `What is ${i} + ${i}?`, gold: `${2 * i}` }))
+const sampling = { maxTokens: 30, temperature: 0.9, topP: 0.95 }
+const rounds: PlayOptions = {
+  copies: 4,
+  reads: shared,
+  notes: sampling,
+  replies: { ...sampling, maxTokens: 40 },
+  grader: mathGrader,
+  seed: ['evaluation', 1],
+}
+const retries = { attempts: 3, delay: 1 }
+
+/** Right answers to the problems above. */
+const right = (body: { messages: { content: string }[] }) => {
+  const [, n] = /What is (\d+)/.exec(body.messages[0].content) ?? []
+  return completion(`It is \\boxed{${2 * Number(n)}}.`)
+}
+
+async function play(
+  say: (body: never, nth: number) => Said,
+  over: Partial<EndpointWriterOptions & PlayOptions & { key: string }> = {},
+) {
+  server ??= await startChatServer((body, nth) => say(body as never, nth))
+  const endpoint = openEndpoint({ url: server.url, model: 'm', key: over.key, retries })
+  const writer = await openEndpointWriter({
+    endpoint,
+    identity: ['there', 'm'],
+    concurrency: 4,
+    answers,
+    ...over,
+  })
+  try {
+    const { played } = await playWith(writer.write, problems, { ...rounds, ...over })
+    return { played, spent: writer.spent() }
+  } finally {
+    await writer.close()
+  }
+}
+const refusal = (...args: Parameters<typeof play>) =>
+  play(...args).then(
+    () => expect.unreachable('it should be refused'),
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(UserError)
+      return (error as Error).message
+    },
+  )
+const kept = async () => (await readFile(answers, 'utf8')).trim().split('\n').length
+
+describe('the two rounds at an endpoint', () => {
+  it('write and read a board, a few requests at a time', async () => {
+    server = await startChatServer(async (body) => {
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      return right(body)
+    })
+    const { played, spent } = await play(right, { key: 'secret' })
+    expect(played.map(({ board }) => board.problemId)).toEqual(['p1', 'p2', 'p3'])
+    for (const { board } of played) {
+      expect([...board.notes, ...board.replies].every((post) => post.correct && !post.cut)).toBe(true)
+      expect(board.replies.map(({ reads }) => reads)).toEqual(Array(4).fill([0, 1, 2, 3]))
+    }
+    expect(spent).toEqual({ tokens: 24 * 25, requests: 24, kept: 0 })
+    const { asked, busiest } = server
+    expect(busiest).toBeGreaterThan(1)
+    expect(busiest).toBeLessThanOrEqual(4)
+    expect(asked.every(({ authorization }) => authorization === 'Bearer secret')).toBe(true)
+    expect(asked[0].body).toMatchObject({ model: 'm', max_tokens: 30, temperature: 0.9, top_p: 0.95 })
+    expect(asked.at(-1)!.body.messages[0].content).toContain('Note 4: It is \\boxed{')
+    // Copies are drawn apart.
+    expect(new Set(asked.map(({ body }) => body.seed)).size).toBe(24)
+  })
+
+  it('are those of the model itself: a real one gives the same boards here and there', async () => {
+    const folder = join(scratch, 'model')
+    await writeTinyModel(folder, 5)
+    const engine = await openOnnxEngine({ model: folder, threads: 1 })
+    server = await serveEngine(engine)
+    // A nucleus of one token, so that no draw differs.
+    const greedy = { maxTokens: 12, temperature: 1, topP: 1e-9 }
+    const settings = { ...rounds, notes: greedy, replies: greedy }
+    const { played } = await play(() => null, { notes: greedy, replies: greedy })
+    const policy = await engine.createPolicy()
+    const local = await playRounds(policy, engine.tokenizer, problems, { ...settings, readTokens: 400 })
+    expect(played.map(({ board }) => board)).toEqual(local.played.map(({ board }) => board))
+    expect(new Set(played.map(({ board }) => board.notes[0].text)).size).toBeGreaterThan(1)
+    await engine.close()
+  })
+
+  it('share their notes between boards, whatever the board', async () => {
+    const said = (_: never, nth: number) => completion(`note ${nth}`)
+    const alone = await play(said, { reads: own })
+    const together = await play(said, { reads: shared })
+    const notes = ({ played }: typeof alone) => played.map(({ board }) => board.notes)
+    expect(notes(together)).toEqual(notes(alone))
+    expect(together.spent).toMatchObject({ requests: 12, kept: 12 })
+  })
+})
+
+describe('a failure', () => {
+  it('in passing is waited out', async () => {
+    const { spent } = await play((body, nth) => {
+      if (nth === 2)
+        return { status: 429, headers: { 'retry-after': '0' }, body: { error: { message: 'slow' } } }
+      if (nth === 5) return { status: 503, body: 'loading' }
+      if (nth === 7) return null
+      if (nth === 9) return { body: '<html>starting</html>' }
+      return right(body)
+    })
+    expect(spent.requests).toBe(24)
+    expect(server!.asked.length).toBe(28)
+  })
+
+  it.each<[string, Said, RegExp]>([
+    [
+      'a rate limit',
+      { status: 429, body: { error: { message: 'slow down' } } },
+      /limiting the rate \(429: slow down\)/,
+    ],
+    [
+      'a wrong key',
+      { status: 401, body: { error: { message: 'bad key' } } },
+      /refuses the key \(401: bad key\).*--key-env/,
+    ],
+    [
+      'no such model',
+      { status: 404, body: { message: 'no model m' } },
+      /does not have the model m.*no model m/,
+    ],
+    ['a long prompt', { status: 400, body: { detail: 'context is 10' } }, /refuses \(400: context is 10\)/],
+    ['nonsense', { body: 'hello' }, /no chat completion \(hello\).*ends in \/v1/],
+    ['an empty list', { body: { choices: [] } }, /no chat completion/],
+    ['silence', null, /does not answer \(.+\): check that the server runs/],
+  ])('for good (%s) is one sentence, and loses no answer', async (_, said, message) => {
+    expect(await refusal((body, nth) => (nth > 10 ? said : right(body)))).toMatch(message)
+    const done = await kept()
+    expect(done).toBeGreaterThan(5)
+    const asked = server!.asked.length
+    await server!.close()
+    server = undefined
+    const { spent } = await play(right)
+    expect(spent).toMatchObject({ requests: 24 - done, kept: done })
+    expect(server!.asked.length).toBe(24 - done)
+    expect(asked).toBeGreaterThan(10)
+  })
+
+  it('to answer in time is one', async () => {
+    server = await startChatServer(() => new Promise((resolve) => setTimeout(() => resolve(null), 300)))
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries: { ...retries, timeout: 30 } })
+    const request = { messages: [], maxTokens: 1, temperature: 1, topP: 1, seed: 1 }
+    await expect(endpoint.complete(request)).rejects.toThrow(/does not answer \(no answer within 0.03 s\)/)
+  })
+
+  it('of the file of answers is named; a line that was cut short is forgotten', async () => {
+    await play(right)
+    await appendFile(answers, '{"key":"ab')
+    const { spent } = await play(right)
+    expect(spent).toEqual({ tokens: 0, requests: 0, kept: 24 })
+    expect(await kept()).toBe(24)
+    await writeFile(answers, '{"other":1}\n')
+    expect(await refusal(right)).toMatch(/Line 1 of .*answers.jsonl is no answer/)
+    await rm(answers)
+    expect(await refusal(right, { answers: join(scratch, 'answers-\0/x') })).toMatch(/choose another --out/)
+  })
+})
+
+describe('a budget', () => {
+  it('is never passed, whatever is under way, and what it bought is kept', async () => {
+    // Answers take all that they may: 30 or 40 new tokens.
+    const costly = (body: { max_tokens?: number }) =>
+      completion('It is \\boxed{1}', body.max_tokens, 'length')
+    const message = await refusal(costly as never, { budget: 400 })
+    expect(message).toMatch(
+      /budget of 400 tokens is spent \(\d+ in \d+ answers.*new budget. Every answer is kept/,
+    )
+    const [, tokens, count] = /\((\d+) in (\d+) answers/.exec(message) ?? []
+    expect(Number(tokens)).toBeLessThanOrEqual(400)
+    expect(await kept()).toBe(Number(count))
+    const { played } = await play(costly as never, { budget: 100_000 })
+    expect(played[0].board.replies.every(({ cut, tokens }) => cut && tokens === 40)).toBe(true)
+  })
+})
+
+describe('openEndpoint', () => {
+  const request = {
+    messages: [{ role: 'user', content: 'hi there' }] as const,
+    maxTokens: 7,
+    temperature: 1,
+    topP: 1,
+    seed: 1,
+  }
+
+  it('speaks to models that know the limit by its newer name alone', async () => {
+    const message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server = await startChatServer((body) =>
+      body.max_tokens === undefined ? completion('ok') : { status: 400, body: { error: { message } } },
+    )
+    const endpoint = openEndpoint({ url: `${server.url}/`, model: 'm', retries })
+    expect(await endpoint.complete(request)).toMatchObject({ text: 'ok' })
+    await endpoint.complete(request)
+    expect(server.asked.map(({ body }) => body.max_completion_tokens)).toEqual([undefined, 7, 7])
+  })
+
+  it('counts tokens itself where the server does not, and takes an empty message for an empty text', async () => {
+    server = await startChatServer(() => ({ body: { choices: [{ message: { content: null } }] } }))
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries })
+    expect(await endpoint.complete(request)).toEqual({
+      text: '',
+      finish: 'stop',
+      promptTokens: 2,
+      completionTokens: 0,
+    })
+  })
+
+  it('refuses an address that is none', () => {
+    for (const url of ['localhost:8000/v1', 'nothing', 'file:///v1']) {
+      expect(() => openEndpoint({ url, model: 'm' })).toThrow(
+        /no address of a server.*http:\/\/localhost:8000\/v1/,
+      )
+    }
+  })
+})

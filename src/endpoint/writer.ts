@@ -1,0 +1,178 @@
+/**
+ * Writes a board's texts at an endpoint: some requests at a time, within a budget of tokens, and each answer kept in a
+ * file at once, so that the same command after any failure pays only for what is missing. Touches that file and, by
+ * the endpoint, the network.
+ */
+import { createHash } from 'node:crypto'
+import { type FileHandle, mkdir, open, readFile, truncate } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { z } from 'zod'
+import { notePrompt, readPrompt } from '../board/prompts.ts'
+import type { Writer } from '../board/rounds.ts'
+import { UserError } from '../errors.ts'
+import { seedOf } from '../random.ts'
+import { type ChatRequest, type Endpoint, estimateTokens } from './chat.ts'
+
+export interface EndpointWriterOptions {
+  endpoint: Endpoint
+  /** What decides an answer beside the request: the server's address and the model's name. */
+  identity: readonly string[]
+  /** Requests at a time. */
+  concurrency: number
+  /** Tokens, of prompts and completions together, that may be paid for; without limit when left out. */
+  budget?: number
+  /** The file of answers, one a line; its folder is made. */
+  answers: string
+  onTokens?: (newTokens: number) => void
+  signal?: AbortSignal
+}
+
+export interface EndpointWriter {
+  write: Writer<null>
+  /** What was paid for so far, and the answers that an earlier run had paid for. */
+  spent(): { tokens: number; requests: number; kept: number }
+  close(): Promise<void>
+}
+
+/** One answer, under a hash of everything that decides it. */
+const lineSchema = z.object({
+  key: z.string(),
+  text: z.string(),
+  finish: z.enum(['stop', 'length']),
+  tokens: z.number(),
+})
+type Line = z.infer<typeof lineSchema>
+
+/** Seeds that every server takes: 31 bits. */
+const SEEDS = 0x7fffffff
+
+/** @throws UserError for a file of answers that cannot be used. */
+export async function openEndpointWriter(options: EndpointWriterOptions): Promise<EndpointWriter> {
+  const { endpoint, identity, concurrency, budget = Number.POSITIVE_INFINITY, onTokens = () => {} } = options
+  const known = await readAnswers(options.answers)
+  const file = await openAnswers(options.answers)
+  const spent = { tokens: 0, requests: 0, kept: 0 }
+  /** Tokens that requests under way may still come to cost. */
+  let reserved = 0
+
+  /** One answer; what it may cost is set aside before it is asked for, so that the budget holds at any moment. */
+  const answer = async (request: ChatRequest, key: string, most: number): Promise<Line> => {
+    reserved += most
+    try {
+      const { text, finish, promptTokens, completionTokens } = await endpoint.complete(
+        request,
+        options.signal,
+      )
+      spent.tokens += promptTokens + completionTokens
+      spent.requests++
+      const line: Line = { key, text, finish, tokens: completionTokens }
+      // One write for each line: appended whole, whichever request ends first.
+      await file.appendFile(`${JSON.stringify(line)}\n`)
+      known.set(key, line)
+      onTokens(completionTokens)
+      return line
+    } finally {
+      reserved -= most
+    }
+  }
+
+  const write: Writer<null> = async (asks, sampling) => {
+    const jobs = asks.flatMap(({ problem, notes, n, seed }) => {
+      const messages = notes === null ? notePrompt(problem.question) : readPrompt(problem.question, notes)
+      return Array.from({ length: n }, (_, i) => {
+        const request = { messages, ...sampling, seed: seedOf(seed, i) & SEEDS }
+        return { request, key: keyOf(identity, request) }
+      })
+    })
+    const lines: Line[] = []
+    const missing: number[] = []
+    jobs.forEach(({ key }, i) => {
+      const line = known.get(key)
+      if (line) {
+        lines[i] = line
+        spent.kept++
+      } else missing.push(i)
+    })
+
+    let next = 0
+    const work = async () => {
+      while (next < missing.length) {
+        options.signal?.throwIfAborted()
+        const i = missing[next++]
+        const { request, key } = jobs[i]
+        const most =
+          request.maxTokens + estimateTokens(request.messages.map(({ content }) => content).join(''))
+        if (spent.tokens + reserved + most > budget) {
+          throw new UserError(
+            `The budget of ${budget} tokens is spent (${spent.tokens} in ${spent.requests} answers; the next may take ` +
+              `${most}): run the same again with a new budget. Every answer is kept.`,
+          )
+        }
+        lines[i] = await answer(request, key, most)
+      }
+    }
+    const workers = Array.from({ length: Math.min(concurrency, missing.length) }, () =>
+      work().catch((error: unknown) => {
+        // The others need not go on asking; what is under way is finished and kept unless it was stopped.
+        next = missing.length
+        throw error
+      }),
+    )
+    const ends = await Promise.allSettled(workers)
+    const failure = ends.find((end) => end.status === 'rejected')
+    if (failure) throw failure.reason
+
+    const texts = lines.map(({ text, finish, tokens }) => ({
+      text: text.trim(),
+      tokens,
+      cut: finish === 'length',
+      trace: null,
+    }))
+    return asks.map(({ n }) => texts.splice(0, n))
+  }
+  return { write, spent: () => ({ ...spent }), close: () => file.close() }
+}
+
+function keyOf(identity: readonly string[], request: ChatRequest): string {
+  return createHash('sha256')
+    .update(JSON.stringify([identity, request]))
+    .digest('hex')
+    .slice(0, 32)
+}
+
+/** The answers of a file, by key; a last line that was cut short is removed. */
+async function readAnswers(path: string): Promise<Map<string, Line>> {
+  let bytes: Buffer
+  try {
+    bytes = await readFile(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return new Map()
+    throw new UserError(`Cannot read the answers in ${path} (${code}): choose another --out.`)
+  }
+  const whole = bytes.lastIndexOf(0x0a) + 1
+  if (whole < bytes.length) await truncate(path, whole)
+  const lines = bytes.subarray(0, whole).toString().split('\n').slice(0, -1)
+  return new Map(
+    lines.map((text, i) => {
+      try {
+        const line = lineSchema.parse(JSON.parse(text))
+        return [line.key, line]
+      } catch {
+        throw new UserError(
+          `Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`,
+        )
+      }
+    }),
+  )
+}
+
+async function openAnswers(path: string): Promise<FileHandle> {
+  try {
+    await mkdir(dirname(path), { recursive: true })
+    return await open(path, 'a')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new UserError(`Cannot write the answers to ${path} (${code}): choose another --out.`)
+  }
+}
