@@ -240,7 +240,7 @@ describe('the other commands', () => {
     expect(text.stdout).toMatch(/^pass@1 +[01]\.\d{3} \[/m)
     expect(text.code).toBe(0)
     const json = await cli('eval', experiment, '--reads', 'shared', '--holdout', '3', '--json')
-    expect(text.stdout).toContain(JSON.parse(json.stdout).passAt1.toFixed(3))
+    expect(text.stdout).toContain(JSON.parse(json.stdout).boards[0].passAt1.toFixed(3))
   })
 
   it('say what an experiment could see, before it and after it', async () => {
@@ -260,7 +260,7 @@ describe('the other commands', () => {
   })
 
   it('refuse what they do not know', async () => {
-    expectRefused(await cli('eval', experiment, '--reads', 'ring'), /own or shared/)
+    expectRefused(await cli('eval', experiment, '--reads', 'ring'), /own, shared or both/)
     expectRefused(await cli('dance'), /unknown command 'dance'/)
   })
 })

@@ -1,7 +1,8 @@
 /** `message-board eval`: plays the rounds without training and prints what readers did. */
+import { join } from 'node:path'
 import { boards } from '../board/reads.ts'
 import { UserError } from '../errors.ts'
-import { evaluateModel } from '../experiment/evaluate.ts'
+import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
@@ -9,12 +10,15 @@ import type { EvalFlags } from './main.ts'
 import { downloadProgress } from './progress.ts'
 
 export async function evaluateCommand(file: string | undefined, flags: EvalFlags): Promise<void> {
-  const reads = boards[flags.reads]
-  if (!reads)
-    throw new UserError(`There is no board "${flags.reads}": give ${Object.keys(boards).join(' or ')}.`)
+  const names = flags.reads === 'both' ? ['own', 'shared'] : [flags.reads]
+  const reads = names.map((name) => {
+    if (Object.hasOwn(boards, name)) return boards[name]
+    throw new UserError(`There is no board "${name}": give ${Object.keys(boards).join(', ')} or both.`)
+  })
   const found = await evaluateModel(withFlags(await experimentOf(file), flags), {
     reads,
     adapter: flags.adapter,
+    endpoint: endpointOf(flags),
     seed: flags.seed,
     onDownload: flags.json ? undefined : downloadProgress(process.stderr),
     onNotice: (text) => {
@@ -28,21 +32,74 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
     return
   }
-  const { board, ci95, k } = found
+  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
+  process.stdout.write(evaluationText(found))
+}
+
+/** The endpoint that the flags name, with the key from the environment. */
+function endpointOf(flags: EvalFlags): EndpointChoice | undefined {
+  const { endpoint: url, model, adapter } = flags
+  if (url === undefined) return undefined
+  if (model === undefined) {
+    throw new UserError(`--endpoint ${url} needs --model: give the model's name at that server.`)
+  }
+  if (adapter !== undefined) {
+    throw new UserError('--adapter needs a model that is computed here: leave --adapter or --endpoint out.')
+  }
+  const slug = `${url.replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
+  return {
+    url,
+    key: keyOf(url, flags.keyEnv),
+    concurrency: flags.concurrency,
+    budget: flags.budget,
+    answers: join(flags.out ?? join('runs', `eval-${slug}`), 'answers.jsonl'),
+  }
+}
+
+/** A key goes where it is meant to go: to OpenAI its own, and elsewhere only the one that is named. */
+function keyOf(url: string, variable: string | undefined): string | undefined {
+  const isOpenAi = URL.canParse(url) && new URL(url).host === 'api.openai.com'
+  const name = variable ?? (isOpenAi ? 'OPENAI_API_KEY' : undefined)
+  if (name === undefined) return undefined
+  const key = process.env[name]
+  if (!key) throw new UserError(`The variable ${name} is not set: put the key of ${url} into it.`)
+  return key
+}
+
+function evaluationText(found: Evaluation): string {
+  const { boards, difference, endpoint } = found
+  const column = (value: (board: Evaluation['boards'][number]) => string) =>
+    boards
+      .map((board) => value(board).padEnd(24))
+      .join('')
+      .trimEnd()
+  const interval = ([low, high]: readonly number[]) => `[${three(low)}, ${three(high)}]`
   const lines: [string, string][] = [
     ['model', found.adapter ? `${found.model.name} with ${found.adapter}` : found.model.name],
-    ['task', `${found.task.name}, ${found.problems} problems, board ${found.reads}, seed ${found.seed}`],
-    ['pass@1', `${three(found.passAt1)} [${three(ci95[0])}, ${three(ci95[1])}]`],
-    [`pass@${k}`, three(found.passAtK)],
-    ['note_acc', three(board.noteAcc)],
-    ['vote_acc', three(board.voteAcc)],
-    ['any_note', three(board.anyNote)],
-    ['switched', three(board.switched)],
-    ['rescued', three(board.rescued)],
-    ['misled', three(board.misled)],
-    ['cut off', `${three(board.notesCut)} of notes, ${three(board.repliesCut)} of replies`],
-    ['chars', `${board.noteChars.toFixed(0)} a note, ${board.replyChars.toFixed(0)} a reply`],
+    ['task', `${found.task.name}, ${found.problems} problems, seed ${found.seed}`],
+    ['board', column(({ reads }) => reads)],
+    ['pass@1', column(({ passAt1, ci95 }) => `${three(passAt1)} ${interval(ci95)}`)],
+    [`pass@${boards[0].k}`, column(({ passAtK }) => three(passAtK))],
+    ['note_acc', column(({ counts }) => three(counts.noteAcc))],
+    ['vote_acc', column(({ counts }) => three(counts.voteAcc))],
+    ['any_note', column(({ counts }) => three(counts.anyNote))],
+    ['switched', column(({ counts }) => three(counts.switched))],
+    ['rescued', column(({ counts }) => three(counts.rescued))],
+    ['misled', column(({ counts }) => three(counts.misled))],
+    ['notes cut', column(({ counts }) => three(counts.notesCut))],
+    ['replies cut', column(({ counts }) => three(counts.repliesCut))],
+    ['note chars', column(({ counts }) => counts.noteChars.toFixed(0))],
+    ['reply chars', column(({ counts }) => counts.replyChars.toFixed(0))],
   ]
-  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
-  for (const [name, value] of lines) process.stdout.write(`${name.padEnd(10)}${value}\n`)
+  if (difference) {
+    const { of, passAt1, ci95 } = difference
+    const signed = (value: number) => `${value < 0 ? '-' : '+'}${three(Math.abs(value))}`
+    const [low, high] = ci95.map(signed)
+    lines.push([`${of[0]} - ${of[1]}`, `${signed(passAt1)} [${low}, ${high}], paired by problem`])
+  }
+  if (endpoint) {
+    const { tokens, requests, kept } = endpoint
+    lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${endpoint.answers}`])
+  }
+  return lines.map(([name, value]) => `${name.padEnd(14)}${value}\n`).join('')
 }

@@ -34,6 +34,11 @@ export interface EvalFlags extends ExperimentFlags {
   adapter?: string
   reads: string
   seed: number
+  endpoint?: string
+  keyEnv?: string
+  concurrency: number
+  budget?: number
+  out?: string
   json?: boolean
 }
 
@@ -87,7 +92,12 @@ function program(): Command {
       .argument('[experiment.ts]'),
   )
     .option('--adapter <folder>', 'a trained adapter, such as runs/x/recipe-s17/checkpoint-40')
-    .option('--reads <board>', 'own or shared', 'own')
+    .option('--endpoint <url>', 'an OpenAI-compatible server of --model, such as http://localhost:8000/v1')
+    .option('--key-env <name>', "the environment variable that holds the server's key")
+    .option('--concurrency <n>', 'requests at a time', wholeNumber(), 8)
+    .option('--budget <tokens>', 'tokens of prompts and answers to pay for at most', wholeNumber())
+    .option('--out <folder>', "where the server's answers are kept, so that none is paid for twice")
+    .option('--reads <board>', 'own, shared, or both', 'own')
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
     .action(async (file: string | undefined, flags: EvalFlags) => {
       const { evaluateCommand } = await import('./eval.ts')

@@ -13,7 +13,7 @@
 import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { playRounds, type RoundsOptions } from '../board/rounds.ts'
+import { type PlayOptions, playRounds, type RoundsOptions } from '../board/rounds.ts'
 import type { Board, Reads } from '../board/types.ts'
 import type { Engine, Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
@@ -247,20 +247,30 @@ async function evaluate(context: JobContext, job: Job, policy: Policy, progress:
   }
 }
 
-/** How an experiment plays its rounds under a board. */
-export function roundsOf(
-  context: Pick<JobContext, 'engine' | 'experiment' | 'onEvent' | 'signal'>,
+/** How an experiment plays its rounds under a board, whatever writes the texts. */
+export function roundSettings(
+  { board, sampling, grader }: Experiment,
   reads: Reads,
   phase: 'train' | 'evaluation',
-): Omit<RoundsOptions, 'seed'> {
-  const { board, sampling, grader } = context.experiment
+): Omit<PlayOptions, 'seed'> {
   return {
     copies: board.copies,
     reads,
     notes: { maxTokens: board.noteTokens, ...sampling[phase].notes },
     replies: { maxTokens: board.replyTokens, ...sampling[phase].replies },
-    readTokens: readLimit(context.experiment, context.engine),
     grader,
+  }
+}
+
+/** The same for a policy. */
+export function roundsOf(
+  context: Pick<JobContext, 'engine' | 'experiment' | 'onEvent' | 'signal'>,
+  reads: Reads,
+  phase: 'train' | 'evaluation',
+): Omit<RoundsOptions, 'seed'> {
+  return {
+    ...roundSettings(context.experiment, reads, phase),
+    readTokens: readLimit(context.experiment, context.engine),
     onTokens: (newTokens) => context.onEvent({ type: 'tokens', newTokens }),
     signal: context.signal,
   }
