@@ -25,6 +25,8 @@ export interface RunFlags extends ExperimentFlags {
   out?: string
   fresh?: boolean
   arm: readonly ArmName[]
+  untilResolved?: boolean
+  maxSeeds?: number
   json?: boolean
   ui?: boolean
   log?: 'tensorboard'
@@ -32,13 +34,13 @@ export interface RunFlags extends ExperimentFlags {
 
 export interface EvalFlags extends ExperimentFlags {
   adapter?: string
-  reads: string
-  seed: number
   endpoint?: string
   keyEnv?: string
   concurrency: number
   budget?: number
   out?: string
+  reads: string
+  seed: number
   json?: boolean
 }
 
@@ -74,6 +76,8 @@ function program(): Command {
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
+    .option('--until-resolved', 'add seeds to both arms until the verdict is not unresolved')
+    .option('--max-seeds <n>', 'seeds an arm at which --until-resolved ends all the same', wholeNumber(2))
     .option('--ui', 'serve the dashboard of this run while it goes on')
     .addOption(
       new Option('--log <format>', 'write the training metrics for another tool too').choices([

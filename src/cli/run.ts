@@ -1,5 +1,6 @@
 /** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
 import { basename, join } from 'node:path'
+import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import { runExperiment } from '../experiment/run.ts'
 import { tensorboardLog } from '../log/tensorboard.ts'
@@ -38,6 +39,7 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
       out,
       fresh: flags.fresh,
       arms: flags.arm,
+      maxSeeds: maxSeedsOf(flags),
       onEvent: (event) => {
         onEvent?.(event)
         extras.onEvent(event)
@@ -62,6 +64,17 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   }
 }
 
+/** The two flags mean something together alone. */
+function maxSeedsOf({ untilResolved, maxSeeds }: RunFlags): number | undefined {
+  if (untilResolved && maxSeeds === undefined) {
+    throw new UserError('--until-resolved needs a limit: give --max-seeds N, such as --max-seeds 6.')
+  }
+  if (!untilResolved && maxSeeds !== undefined) {
+    throw new UserError('--max-seeds is the limit of --until-resolved: give both or neither.')
+  }
+  return maxSeeds
+}
+
 /** What else follows a run: its dashboard and its TensorBoard log, where they are asked for. */
 function watchers(out: string, { ui, log, json }: RunFlags) {
   const toLog = log === 'tensorboard' ? tensorboardLog(out) : undefined
@@ -71,7 +84,7 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
   return {
     onEvent(event: RunEvent) {
       // The folder is there once the plan is.
-      if (ui && event.type === 'plan') {
+      if (ui && event.type === 'plan' && !dashboard) {
         dashboard = start(out, {})
         work = Promise.all([
           work,

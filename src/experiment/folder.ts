@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { UserError } from '../errors.ts'
 import { writeJsonAtomic } from '../files.ts'
 import { isLock, lockFolder } from './lock.ts'
+import type { LookPlan } from './looks.ts'
 
 /** Marks experiment.json as this project's. */
 const kind = 'message-board experiment'
@@ -14,11 +15,24 @@ const kind = 'message-board experiment'
 /** What experiment.json says. Two runs of equal `identity` compute the same, so their jobs are one another's. */
 export interface RunRecord {
   identity: unknown
+  /** How often the verdict may be looked at while seeds are added (see looks.ts); absent where it is read once. */
+  looks?: LookPlan
+  /** What happened to this run that its configuration does not say. Kept by whoever opens the folder later. */
+  history?: History
   [about: string]: unknown
+}
+
+export interface History {
+  /** The seeds with which a verdict was read at the plain level. */
+  read?: number[][]
 }
 
 export interface RunFolder {
   path: string
+  /** experiment.json as it stands. */
+  record: () => RunRecord
+  /** Changes fields of experiment.json. */
+  update: (changes: Partial<RunRecord>) => Promise<void>
   /** Gives the folder's lock back. */
   release: () => void
 }
@@ -51,6 +65,8 @@ export async function checkRunFolder(
   const earlier = await readRecord(path)
   if (fresh) return
   const changes = differences(earlier.identity, record.identity)
+  // The looks that a run may take share its error rate: another number of them would break the promise of the first.
+  if (earlier.looks) changes.push(...differences(earlier.looks, record.looks, 'seeds until resolved'))
   if (changes.length > 0) {
     throw new UserError(
       `${path} holds a run with another configuration (${changes.slice(0, 4).join('; ')}` +
@@ -81,12 +97,18 @@ export async function openRunFolder(
       await checkRunFolder(path, record, { fresh })
       if (fresh) await removeRun(path)
       await removeScratch(path)
-      await writeJsonAtomic(join(path, 'experiment.json'), { kind, schemaVersion: 1, ...record })
+      const earlier = (await readdir(path)).includes('experiment.json') ? await readRecord(path) : null
+      let current: RunRecord = { ...record, history: earlier?.history }
+      const update = (changes: Partial<RunRecord>) => {
+        current = { ...current, ...changes }
+        return writeJsonAtomic(join(path, 'experiment.json'), { kind, schemaVersion: 1, ...current })
+      }
+      await update({})
+      return { path, record: () => current, update, release }
     } catch (error) {
       release()
       throw error
     }
-    return { path, release }
   } catch (error) {
     throw refusal(path, error)
   }

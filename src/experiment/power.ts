@@ -154,7 +154,7 @@ async function compared(run: StoredRun): Promise<CompareInput> {
   if (!input) {
     throw new UserError(`${run.folder} does not have both arms trained: run it without --arm first.`)
   }
-  return input
+  return { ...input, alpha: run.results.sequential?.alpha }
 }
 
 function measuredSpeed({ results, holdout, config }: StoredRun): Speed {
@@ -238,7 +238,7 @@ export async function powerAfter(folder: string, effect?: number): Promise<Power
   const components = plannedComponents(design)
   const seeds = Math.max(input.baseline.length, input.recipe.length)
   const sizes = { problems: design.problems.length, seeds, rollouts: run.config.board.copies }
-  const options = { baseRuns: Math.max(2, input.baseRuns.length) }
+  const options = { baseRuns: Math.max(2, input.baseRuns.length), alpha: input.alpha }
   const speed = measuredSpeed(run)
   const minutes = (more: number) =>
     minutesOf({ ...sizes, seeds: seeds + more }, speed) - minutesOf(sizes, speed)

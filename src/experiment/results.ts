@@ -24,6 +24,8 @@ import { type JobOutcome, sharedBase } from './job.ts'
 const share = z.number().min(0).max(1)
 const interval: z.ZodType<Interval> = z.tuple([z.number(), z.number()])
 
+const verdictSchema = z.enum(['moved', 'moved the wrong way', 'flat', 'unresolved'])
+
 const boardSchema: z.ZodType<ReaderCounts> = z.strictObject({
   noteAcc: share,
   voteAcc: share,
@@ -90,7 +92,7 @@ export const resultsSchema = z.strictObject({
     .strictObject({
       recipeVsBaseline: z.number(),
       ci95: interval,
-      verdict: z.enum(['moved', 'moved the wrong way', 'flat', 'unresolved']),
+      verdict: verdictSchema,
       why: z.string(),
       p: z.number(),
       smallestEffect: z.number().nullable(),
@@ -103,6 +105,24 @@ export const resultsSchema = z.strictObject({
         .default(null),
     })
     .nullable(),
+  /** How seeds were added until the verdict was resolved; null where the verdict is read once. */
+  sequential: z
+    .strictObject({
+      maxSeeds: z.number().int(),
+      looks: z.number().int(),
+      alpha: z.number(),
+      taken: z.array(
+        z.strictObject({
+          seeds: z.number().int(),
+          recipeVsBaseline: z.number(),
+          ci95: interval,
+          p: z.number(),
+          verdict: verdictSchema,
+        }),
+      ),
+    })
+    .nullable()
+    .default(null),
   checks: z.strictObject({
     noise: z
       .strictObject({ runs: z.array(share), runStd: z.number(), t: z.number(), band: z.number() })
@@ -146,6 +166,10 @@ export interface RunFacts {
   versions: Record<string, string>
   failed: Results['failed']
   finishedAt: string
+  /** Level of the comparison; 0.05 unless told. */
+  alpha?: number
+  /** Reasons to doubt the comparison that its data do not show. */
+  warnings?: string[]
 }
 
 /** What decides how an experiment's evaluations are drawn and graded. */
@@ -196,6 +220,7 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
     seeds: facts.seeds,
     arms,
     delta: delta(facts, outcomes),
+    sequential: null,
     checks: {
       noise: noise(arms),
       decontamination: { dropped: facts.dropped },
@@ -305,9 +330,11 @@ export function comparison(
 const baseRuns = (outcomes: readonly JobOutcome[]) =>
   outcomes.filter(({ job }) => job.trained === null && job.name !== sharedBase)
 
-function delta({ evaluation, failed }: RunFacts, outcomes: readonly JobOutcome[]): Results['delta'] {
-  const input = comparison(evaluation, outcomes)
-  if (!input) return null
+function delta(facts: RunFacts, outcomes: readonly JobOutcome[]): Results['delta'] {
+  const { failed, alpha } = facts
+  const compared = comparison(facts.evaluation, outcomes)
+  if (!compared) return null
+  const input = { ...compared, alpha }
   const found = compare(input)
   const incomplete = failed.map(({ job }) => job).join(', ')
   return {
@@ -319,7 +346,7 @@ function delta({ evaluation, failed }: RunFacts, outcomes: readonly JobOutcome[]
     p: found.p,
     smallestEffect: found.smallestEffect,
     flatWithin: found.flatWithin,
-    warnings: found.warnings,
+    warnings: [...found.warnings, ...(facts.warnings ?? [])],
     toResolve: failed.length === 0 && found.verdict === 'unresolved' ? seedsToResolve(input) : null,
   }
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Engine, Policy } from '../engine/contract.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
+import type { Task } from '../tasks/types.ts'
 import type { Experiment } from './config.ts'
 import { openEngine } from './engine.ts'
 import { evaluateModel } from './evaluate.ts'
@@ -72,6 +73,7 @@ describe('a run', () => {
       'post.md',
       'recipe-s17',
       'recipe-s18',
+      'report.html',
       'results.json',
       'table.md',
     ])
@@ -177,6 +179,17 @@ describe('an interrupted run', () => {
   })
 })
 
+/** As many problems as exclude an effect of three points where nothing differs. */
+const wide: Task = {
+  name: 'wide',
+  config: {},
+  load: async () => {
+    const problems = (part: string, count: number) =>
+      Array.from({ length: count }, (_, i) => ({ id: `${part}-${i}`, question: `${i}?`, gold: '1' }))
+    return { train: problems('train', 2), holdout: problems('holdout', 100), dropped: 0 }
+  },
+}
+
 /** The real engine, but the loss of one job's second update is not a number. */
 function brokenAt(broken: { arm: number }) {
   return async (): Promise<Engine> => {
@@ -247,6 +260,72 @@ describe('evaluateModel', () => {
   })
 })
 
+describe('adding seeds until resolved', () => {
+  let grown: string
+  let results: Results
+
+  beforeAll(async () => {
+    grown = fresh()
+    results = await run(tinyExperiment(model), { out: grown, maxSeeds: 4 })
+  })
+
+  it('looks after each seed, at a level that all looks share, and ends at the limit', async () => {
+    // Six problems resolve nothing.
+    expect(results.delta?.verdict).toBe('unresolved')
+    expect(results.seeds).toEqual([17, 18, 19, 20])
+    expect(results.sequential).toMatchObject({ maxSeeds: 4, looks: 3, alpha: 0.05 / 3 })
+    const { taken } = results.sequential!
+    expect(taken.map(({ seeds }) => seeds)).toEqual([2, 3, 4])
+    expect(taken[0].recipeVsBaseline).toBe(expected.delta?.recipeVsBaseline)
+    expect(taken[2].ci95).toEqual(results.delta?.ci95)
+    // The stricter level makes a wider interval of the same data.
+    expect(taken[0].ci95[1]).toBeGreaterThan(expected.delta!.ci95[1])
+    expect(JSON.parse(await read(grown, 'experiment.json')).seeds).toEqual([17, 18, 19, 20])
+    expect(await read(grown, 'table.md')).toContain('3 of at most 3')
+  })
+
+  it('stops as soon as the verdict is not unresolved', async () => {
+    const graded = tinyExperiment(model, {
+      grader: { name: 'all right', version: '1', grade: () => ({ answer: '1', correct: true }) },
+      evaluation: { baseRuns: 2, problemsAtOnce: 50 },
+      task: wide,
+      train: { steps: 1, problemsPerStep: 2, lora: { rank: 4, alpha: 8 } },
+    })
+    const { sequential, delta } = await run(graded, { out: fresh(), maxSeeds: 4 })
+    // All replies right in both arms, on 100 problems: effects of 3 points are excluded at the first look.
+    expect(delta?.verdict).toBe('flat')
+    expect(sequential?.taken).toHaveLength(1)
+  })
+
+  it('goes on to the same results, wherever it was stopped', async () => {
+    const out = fresh()
+    const controller = new AbortController()
+    const halting = run(tinyExperiment(model), {
+      out,
+      maxSeeds: 4,
+      signal: controller.signal,
+      onEvent: (event) => {
+        if (event.type === 'step' && event.job === 'recipe-s19') controller.abort()
+      },
+    })
+    await expect(halting).rejects.toThrow()
+    const again = await run(tinyExperiment(model), { out, maxSeeds: 4 })
+    expect(withoutTimings(again)).toEqual(withoutTimings(results))
+  })
+
+  it('keeps to the limit that was set before the first look', async () => {
+    await expect(run(tinyExperiment(model), { out: grown, maxSeeds: 6 })).rejects.toThrow(
+      /until resolved\.maxSeeds: 4 before, 6 now/,
+    )
+    await expect(run(tinyExperiment(model), { out: grown })).rejects.toThrow(/until resolved/)
+    await expect(run(tinyExperiment(model), { out: fresh(), maxSeeds: 1 })).rejects.toThrow(
+      /first look takes 2/,
+    )
+    const oneArm = run(tinyExperiment(model), { out: fresh(), maxSeeds: 4, arms: ['recipe'] })
+    await expect(oneArm).rejects.toThrow(/both arms/)
+  })
+})
+
 describe('the run folder', () => {
   it('refuses another configuration, naming what differs, and starts afresh when told', async () => {
     const out = fresh()
@@ -281,7 +360,15 @@ describe('the run folder', () => {
       },
     })
     expect(kept).toEqual(['base-1', 'base-2', 'base-shared', 'baseline-s17', 'recipe-s17'])
-    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+    // It is the run that had both seeds from the start, but for one thing: somebody has looked already.
+    const { warnings } = results.delta!
+    expect(warnings).toEqual([
+      ...expected.delta!.warnings,
+      expect.stringMatching(/read before, with 1 seeds/),
+    ])
+    expect(withoutTimings({ ...results, delta: { ...results.delta!, warnings: [] } })).toEqual(
+      withoutTimings({ ...expected, delta: { ...expected.delta!, warnings: [] } }),
+    )
   })
 
   it('refuses limits that the context cannot hold', async () => {

@@ -6,6 +6,7 @@ import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
+import { UserError } from '../errors.ts'
 import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
 import { type LocatedModel, locateModel } from '../hub/model.ts'
 import { writeReport } from '../report/html.ts'
@@ -15,12 +16,13 @@ import type { Problem } from '../tasks/types.ts'
 import { type ArmName, armNames } from './arms.ts'
 import { builtInModel, configRecord, type Experiment } from './config.ts'
 import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
-import { checkRunFolder, openRunFolder } from './folder.ts'
+import { checkRunFolder, type History, openRunFolder, type RunFolder, type RunRecord } from './folder.ts'
 import {
   errorFile,
   isFinished,
   type Job,
   type JobContext,
+  type JobOutcome,
   planJobs,
   type RunEvent,
   readOutcome,
@@ -28,6 +30,7 @@ import {
   runJob,
   stepsOf,
 } from './job.ts'
+import { lookAlpha, lookCount, oneMore, planLooks } from './looks.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
 import { evaluationFacts, type Results, resultsSchema, summarise } from './results.ts'
 
@@ -38,6 +41,8 @@ export interface RunOptions {
   fresh?: boolean
   /** The arms to train; both unless told. */
   arms?: readonly ArmName[]
+  /** Adds seeds, one an arm at a time, until the verdict is not `unresolved` or there are so many (see looks.ts). */
+  maxSeeds?: number
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
@@ -54,6 +59,10 @@ export interface RunOptions {
 export async function runExperiment(experiment: Experiment, options: RunOptions): Promise<Results> {
   const { out, signal, arms = armNames, onEvent = () => {} } = options
   signal?.throwIfAborted()
+  const looks = options.maxSeeds === undefined ? undefined : planLooks(experiment.seeds, options.maxSeeds)
+  if (looks && arms.length < armNames.length) {
+    throw new UserError('Adding seeds until resolved compares both arms: leave --arm out.')
+  }
   const split = await experiment.task.load()
   checkSplit(experiment, split)
   const located = await locateModel(experiment.model, {
@@ -80,7 +89,8 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     },
     model: model.name,
     arms,
-    seeds: experiment.seeds,
+    seeds: looks?.first ?? experiment.seeds,
+    looks,
     versions: versions(experiment),
     machine: {
       processor: cpus()[0]?.model ?? 'unknown',
@@ -90,22 +100,65 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     },
   }
   const how = { fresh: options.fresh }
-  const jobs = planJobs(experiment, arms)
   const isLeft = async (job: Job) =>
     !isFinished(experiment, job, await readProgress(out, job), holdout.length)
 
   // Whatever can be refused is refused before anything is written: the folder, then the model and the limits.
   await checkRunFolder(out, record, how)
   let engine: Engine | undefined
-  let release = () => {}
+  let folder: RunFolder | undefined
   try {
-    if (options.fresh || (await Promise.all(jobs.map(isLeft))).includes(true)) {
+    const first = planJobs({ ...experiment, seeds: record.seeds }, arms)
+    if (options.fresh || (await Promise.all(first.map(isLeft))).includes(true)) {
       engine = await (options.openEngine ?? openEngine)(experiment, located)
       const boards = armNames.map((arm) => experiment.arms[arm].reads)
       checkPrompts(experiment, engine, split, boards)
     }
-    release = (await openRunFolder(out, record, how)).release
+    folder = await openRunFolder(out, record, how)
 
+    const read = folder.record().history?.read ?? []
+    const finished = new Map<string, JobOutcome>()
+    const taken: NonNullable<Results['sequential']>['taken'] = []
+    for (let seeds = record.seeds; ; seeds = oneMore(seeds)) {
+      if (taken.length > 0) await folder.update({ seeds })
+      const failed = await runJobs(planJobs({ ...experiment, seeds }, arms), finished)
+      const found = summarise(
+        {
+          model,
+          task: { name: experiment.task.name, train: train.length, holdout: holdout.length },
+          config,
+          evaluation: evaluationFacts(experiment),
+          seeds,
+          dropped,
+          versions: versions(experiment),
+          failed,
+          finishedAt: new Date().toISOString(),
+          alpha: looks && lookAlpha(looks),
+          warnings: readBefore(read, looks ? null : seeds),
+        },
+        [...finished.values()],
+      )
+      const { delta } = found
+      if (!looks || !delta) {
+        if (delta && failed.length === 0) await folder.update({ history: noted(folder.record(), seeds) })
+        return await writeResults(out, found)
+      }
+      const { recipeVsBaseline, ci95, p, verdict } = delta
+      taken.push({ seeds: seeds.length, recipeVsBaseline, ci95, p, verdict })
+      const { maxSeeds } = looks
+      const results = await writeResults(out, {
+        ...found,
+        sequential: { maxSeeds, looks: lookCount(looks), alpha: lookAlpha(looks), taken: [...taken] },
+      })
+      if (verdict !== 'unresolved' || failed.length > 0 || seeds.length >= maxSeeds) return results
+    }
+  } finally {
+    await engine?.close()
+    folder?.release()
+  }
+
+  /** Runs the jobs that are left, adds what each finished one found to `finished`, and returns those that failed. */
+  async function runJobs(jobs: Job[], finished: Map<string, JobOutcome>): Promise<Results['failed']> {
     const progress = await Promise.all(jobs.map((job) => readProgress(out, job)))
     onEvent({
       type: 'plan',
@@ -117,11 +170,10 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
       })),
     })
     const failed: Results['failed'] = []
-    const finished: Job[] = []
-    for (const job of jobs) {
+    for (const job of jobs.filter(({ name }) => !finished.has(name))) {
       if (!(await isLeft(job))) {
         onEvent({ type: 'job', job: job.name, state: 'kept' })
-        finished.push(job)
+        finished.set(job.name, await readOutcome(out, job))
         continue
       }
       // Another process may have removed a finished run between the two looks; then there is one to open.
@@ -130,7 +182,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
       onEvent({ type: 'job', job: job.name, state: 'started' })
       try {
         await runJob(context, job)
-        finished.push(job)
+        finished.set(job.name, await readOutcome(out, job))
         onEvent({ type: 'job', job: job.name, state: 'finished' })
       } catch (error) {
         signal?.throwIfAborted()
@@ -141,26 +193,26 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
         onEvent({ type: 'job', job: job.name, state: 'failed', why })
       }
     }
-
-    const results = summarise(
-      {
-        model,
-        task: { name: experiment.task.name, train: train.length, holdout: holdout.length },
-        config,
-        evaluation: evaluationFacts(experiment),
-        seeds: experiment.seeds,
-        dropped,
-        versions: versions(experiment),
-        failed,
-        finishedAt: new Date().toISOString(),
-      },
-      await Promise.all(finished.map((job) => readOutcome(out, job))),
-    )
-    return await writeResults(out, results)
-  } finally {
-    await engine?.close()
-    release()
+    return failed
   }
+}
+
+/** The history with one more reading of the verdict at the plain level. */
+function noted({ history }: RunRecord, seeds: number[]): History {
+  const read = history?.read ?? []
+  return sameSeeds(read, seeds) ? { ...history } : { ...history, read: [...read, seeds] }
+}
+
+const sameSeeds = (read: number[][], seeds: number[]) => read.some((each) => each.join() === seeds.join())
+
+/** A warning where the verdict was read before, at the plain level, with other seeds (null: with any). */
+function readBefore(read: number[][], seeds: number[] | null): string[] {
+  const before = read.filter((each) => each.join() !== seeds?.join())
+  if (before.length === 0) return []
+  return [
+    `The verdict was read before, with ${before.map(({ length }) => length).join(' and ')} seeds an arm: each reading adds ` +
+      'to the chance of a false `moved`. Decide on --until-resolved before the first.',
+  ]
 }
 
 /** Writes the results and the texts made from them. An unchanged result keeps its file, and so its date. */

@@ -4,7 +4,7 @@ import { signed, three } from './rows.ts'
 
 /** `[what, said]` pairs, the verdict first. */
 export function checkLines(results: Results): [what: string, said: string][] {
-  const { delta, checks, trainTrace, failed } = results
+  const { delta, sequential, checks, trainTrace, failed } = results
   const { noise, decontamination, length, cut, overOptimisation } = checks
   return [
     ...(delta
@@ -20,6 +20,15 @@ export function checkLines(results: Results): [what: string, said: string][] {
           ...delta.warnings.map((warning) => ['warning', warning]),
         ] as [string, string][])
       : ([['recipe - baseline', 'not compared: train both arms for a verdict.']] as [string, string][])),
+    ...(sequential
+      ? ([
+          [
+            'looks',
+            `${sequential.taken.length} of at most ${sequential.looks}, one more seed an arm at each, ` +
+              `each at level ${three(sequential.alpha)}`,
+          ],
+        ] as [string, string][])
+      : []),
     ...failed.map(({ job, why }): [string, string] => [`${job} failed`, why]),
     [
       'noise',
