@@ -15,7 +15,9 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     if (Object.hasOwn(boards, name)) return boards[name]
     throw new UserError(`There is no board "${name}": give ${Object.keys(boards).join(', ')} or both.`)
   })
-  const found = await evaluateModel(withFlags(await experimentOf(file), flags), {
+  // Nothing is trained: a file with too few problems to train on can be evaluated on.
+  const experiment = withFlags(await experimentOf(file), { ...flags, train: 0 })
+  const found = await evaluateModel(experiment, {
     reads,
     adapter: flags.adapter,
     endpoint: endpointOf(flags),

@@ -1,0 +1,126 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { completion, startChatServer } from '../endpoint/testing/chat-server.ts'
+import { type FakeHub, startFakeHub } from '../hub/testing/fake-hub.ts'
+import { writeTinyModel } from '../selftest/tiny-model.ts'
+
+// A model and a problem set by name, and an endpoint, as a person meets them.
+const main = fileURLToPath(new URL('./main.ts', import.meta.url))
+const sets = fileURLToPath(new URL('../tasks/fixtures/hub', import.meta.url))
+const commit = 'd'.repeat(40)
+
+let folder: string
+let hub: FakeHub
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'models-'))
+  const model = join(folder, 'tiny')
+  await writeTinyModel(model, 2)
+  const files: Record<string, Uint8Array> = {}
+  for (const name of await readdir(model)) files[name] = await readFile(join(model, name))
+  // Room for the reference's limits.
+  const config = JSON.parse(Buffer.from(files['config.json']).toString())
+  files['config.json'] = Buffer.from(JSON.stringify({ ...config, max_position_embeddings: 2048 }))
+  const parquet = (split: string) => `main/${split}-00000-of-00001.parquet`
+  const gsm8k = await Promise.all(
+    ['train', 'test'].map(
+      async (split) => [parquet(split), await readFile(join(sets, 'gsm8k', parquet(split)))] as const,
+    ),
+  )
+  hub = await startFakeHub([
+    { type: 'model', name: 'tests/tiny', refs: { main: commit }, commits: { [commit]: files } },
+    {
+      type: 'dataset',
+      name: 'openai/gsm8k',
+      refs: { main: commit },
+      commits: { [commit]: Object.fromEntries(gsm8k) },
+    },
+  ])
+})
+afterAll(async () => {
+  await hub.close()
+  await rm(folder, { recursive: true })
+})
+
+function cli(args: string[], env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), main, ...args], {
+    cwd: folder,
+    env: { ...process.env, HF_ENDPOINT: hub.endpoint, HF_HOME: join(folder, 'home'), ...env },
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.on('data', (data) => {
+    stdout += data
+  })
+  child.stderr.on('data', (data) => {
+    stderr += data
+  })
+  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
+    child.on('close', (code) => resolve({ code, stdout, stderr }))
+  })
+}
+
+describe('eval', () => {
+  it('takes a model and a problem set by their names, from the hub once and then from the cache', async () => {
+    const command = ['eval', '--model', 'tests/tiny', '--task', 'gsm8k', '--holdout', '2', '--threads', '1']
+    const first = await cli([...command, '--reads', 'both'])
+    expect(first.stdout, first.stderr).toMatch(/^board +own +shared$/m)
+    expect(first.stdout).toMatch(/^pass@1 +[01]\.\d{3} \[.*\] +[01]\.\d{3} \[.*\]$/m)
+    expect(first.stdout).toMatch(/^shared - own +[+-]\d\.\d{3} \[.*\], paired by problem$/m)
+    expect(first.stderr).toMatch(/^tests\/tiny: 100% of \d+ MB$/m)
+    expect(first.code).toBe(0)
+    const again = await cli([...command, '--json'], {
+      HF_HUB_OFFLINE: '1',
+      HF_ENDPOINT: 'http://127.0.0.1:9',
+    })
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      model: { name: 'tests/tiny' },
+      task: { name: 'gsm8k', from: 'openai/gsm8k@main', holdout: 2 },
+      problems: 2,
+      boards: [{ reads: 'own', k: 4 }],
+    })
+  })
+
+  it('plays at an endpoint, and pays once', async () => {
+    const server = await startChatServer(() => completion('It is \\boxed{1001}.'))
+    const command = [
+      'eval',
+      '--endpoint',
+      server.url,
+      '--model',
+      'served',
+      '--task',
+      'gsm8k',
+      '--holdout',
+      '6',
+    ]
+    const first = await cli([...command, '--reads', 'both', '--key-env', 'SERVED_KEY'], { SERVED_KEY: 'k' })
+    // One of the six has that answer, whatever is read.
+    expect(first.stdout, first.stderr).toMatch(/^pass@1 +0\.167 .* +0\.167 /m)
+    expect(first.stdout).toMatch(/^shared - own +\+0\.000 \[\+0\.000, \+0\.000\]/m)
+    // Notes are written once for both boards.
+    expect(first.stdout).toMatch(/^paid +\d+ tokens in 72 answers; 24 were in runs\/eval-127.0.0.1/m)
+    expect(server.asked[0].authorization).toBe('Bearer k')
+    const again = await cli([...command, '--json'])
+    expect(JSON.parse(again.stdout)).toMatchObject({ endpoint: { requests: 0, kept: 48 } })
+    expect(server.asked.length).toBe(72)
+    await server.close()
+  })
+
+  it.each([
+    [['--model', 'tests/none'], /does not show the model tests\/none \(401\)/],
+    [['--model', 'tests/tiny@v2'], /no model tests\/tiny at revision v2/],
+    [['--endpoint', 'http://127.0.0.1:9/v1'], /needs --model/],
+    [['--endpoint', 'x', '--model', 'm', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY is not set/],
+    [['--endpoint', 'http://h/v1', '--model', 'm', '--adapter', 'a'], /leave --adapter or --endpoint out/],
+    [['--endpoint', 'localhost', '--model', 'm'], /"localhost" is no address of a server/],
+    [['--task', 'gsm9k'], /no task "gsm9k": give word-problems, gsm8k, svamp, math/],
+  ])('refuses %j with one sentence', async (args, message) => {
+    const { code, stdout, stderr } = await cli(['eval', ...args])
+    expect(stderr).toMatch(message)
+    expect(stderr).not.toMatch(/\n\s+at /)
+    expect([code, stdout]).toEqual([2, ''])
+  })
+})
