@@ -189,9 +189,10 @@ async function answerRun(
 function update(run: RunIndex, query: URLSearchParams): BoardUpdate {
   const epoch = run.epoch()
   const same = query.get('epoch') === epoch
+  const has = { boards: whole(query, 'from'), problems: whole(query, 'fromProblem') }
   const { job, step, problem, flags, problems } = run.columns()
-  const from = same ? Math.min(whole(query, 'from'), job.length) : 0
-  const fromProblem = same ? Math.min(whole(query, 'fromProblem'), problems.id.length) : 0
+  const from = same ? Math.min(has.boards, job.length) : 0
+  const fromProblem = same ? Math.min(has.problems, problems.id.length) : 0
   const to = from + MOST_BOARDS
   const width = 2 * run.view().copies
   const columns: BoardColumns = {

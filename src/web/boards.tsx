@@ -164,8 +164,9 @@ function Filters({ source, table, run }: { source: RunSource; table: TableState;
         ))}
       </fieldset>
       <label>
-        in{' '}
+        <span aria-hidden="true">in </span>
         <select
+          aria-label="Look in"
           value={table.where.value}
           onChange={(event) => {
             table.where.value = event.currentTarget.value as Where
@@ -228,7 +229,7 @@ function VirtualTable({
   table: TableState
   address: string | null
 }) {
-  const box = useRef<HTMLTableSectionElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const active = useSignal(0)
   const virtualizer = useVirtualRows(box, rows.length)
   const sort = table.sort.value
@@ -272,75 +273,79 @@ function VirtualTable({
   const { id, question, gold } = columns.problems
   return (
     // The arrow keys move between the links of the rows, which take the focus themselves.
-    <table class="table" aria-label="Held-out problems" aria-rowcount={rows.length + 1} onKeyDown={onKey}>
-      <thead>
-        <tr class="table-head" aria-rowindex={1}>
-          {headers.map(({ key, title, wide }) => (
-            <th
-              key={key}
-              scope="col"
-              class={`cell ${key} ${wide ? 'wide' : ''}`}
-              aria-sort={sort.key === key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
-            >
-              <button type="button" class="sort" onClick={() => sortBy(key)}>
-                {title}
-                <span aria-hidden="true">{sort.key === key ? (sort.descending ? ' ↓' : ' ↑') : ''}</span>
-              </button>
-            </th>
-          ))}
-        </tr>
-      </thead>
-      {/* --rows makes the body as tall as all rows: those in sight are laid over it. */}
-      <tbody class="table-body" ref={box} style={{ '--rows': `${virtualizer.getTotalSize()}px` }}>
-        {items.map(({ index, start }) => {
-          const row = rows[index]
-          if (!row) return null
-          const seed = seedOfInterest(row, table.filter.value, columns, run.jobs, run.copies)
-          return (
-            <tr
-              key={row.problem}
-              aria-rowindex={index + 2}
-              class="table-row"
-              style={{ transform: `translateY(${start}px)` }}
-            >
-              <th scope="row" class="cell order">
-                <a
-                  href={fragmentOf({ view: 'problem', run: address, id: id[row.problem], seed })}
-                  data-row={index}
-                  tabIndex={index === current ? 0 : -1}
-                  onFocus={() => {
-                    active.value = index
-                  }}
-                >
-                  <span class="question">{question[row.problem].slice(0, 300)}</span>
-                  <span class="gold">{gold[row.problem].slice(0, 40)}</span>
-                </a>
+    <div class="table-scroll" ref={box}>
+      <table class="table" aria-label="Held-out problems" aria-rowcount={rows.length + 1} onKeyDown={onKey}>
+        <thead>
+          <tr class="table-head" aria-rowindex={1}>
+            {headers.map(({ key, title, wide }) => (
+              <th
+                key={key}
+                scope="col"
+                class={`cell ${key} ${wide ? 'wide' : ''}`}
+                aria-sort={sort.key === key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
+              >
+                <button type="button" class="sort" onClick={() => sortBy(key)}>
+                  {title}
+                  <span aria-hidden="true">{sort.key === key ? (sort.descending ? ' ↓' : ' ↑') : ''}</span>
+                </button>
               </th>
-              {roles.map((role) => (
-                <td
-                  key={role}
-                  class={`cell ${role} ${role.startsWith('base-') || role === 'base' ? 'wide' : ''}`}
-                >
-                  <Squares row={row} role={role} columns={columns} run={run} />
-                </td>
-              ))}
-              <td class="cell difference wide number">
-                {difference(row) === null ? '' : signed(difference(row)!).replace(/0$/, '')}
-              </td>
-              <td class="cell rescued wide number">{counted(row, table.where.value, 'rescued') || ''}</td>
-              <td class="cell misled wide number">{counted(row, table.where.value, 'misled') || ''}</td>
-            </tr>
-          )
-        })}
-        {rows.length === 0 ? (
-          <tr class="empty">
-            <td>
-              {table.all.value.length === 0 ? 'No board yet.' : 'No problem is like that: loosen the filter.'}
-            </td>
+            ))}
           </tr>
-        ) : null}
-      </tbody>
-    </table>
+        </thead>
+        {/* --rows makes the body as tall as all rows: those in sight are laid over it. */}
+        <tbody class="table-body" style={{ '--rows': `${virtualizer.getTotalSize()}px` }}>
+          {items.map(({ index, start }) => {
+            const row = rows[index]
+            if (!row) return null
+            const seed = seedOfInterest(row, table.filter.value, columns, run.jobs, run.copies)
+            return (
+              <tr
+                key={row.problem}
+                aria-rowindex={index + 2}
+                class="table-row"
+                style={{ transform: `translateY(${start}px)` }}
+              >
+                <th scope="row" class="cell order">
+                  <a
+                    href={fragmentOf({ view: 'problem', run: address, id: id[row.problem], seed })}
+                    data-row={index}
+                    tabIndex={index === current ? 0 : -1}
+                    onFocus={() => {
+                      active.value = index
+                    }}
+                  >
+                    <span class="question">{question[row.problem].slice(0, 300)}</span>
+                    <span class="gold">{gold[row.problem].slice(0, 40)}</span>
+                  </a>
+                </th>
+                {roles.map((role) => (
+                  <td
+                    key={role}
+                    class={`cell ${role} ${role.startsWith('base-') || role === 'base' ? 'wide' : ''}`}
+                  >
+                    <Squares row={row} role={role} columns={columns} run={run} />
+                  </td>
+                ))}
+                <td class="cell difference wide number">
+                  {difference(row) === null ? '' : signed(difference(row)!).replace(/0$/, '')}
+                </td>
+                <td class="cell rescued wide number">{counted(row, table.where.value, 'rescued') || ''}</td>
+                <td class="cell misled wide number">{counted(row, table.where.value, 'misled') || ''}</td>
+              </tr>
+            )
+          })}
+          {rows.length === 0 ? (
+            <tr class="empty">
+              <td>
+                {table.all.value.length === 0
+                  ? 'No board yet.'
+                  : 'No problem is like that: loosen the filter.'}
+              </td>
+            </tr>
+          ) : null}
+        </tbody>
+      </table>
+    </div>
   )
 }
 
@@ -376,16 +381,18 @@ function Squares({
 
 /** The rows to draw, of `count` rows of equal height in a scrolling box: TanStack Virtual, drawn by Preact. */
 function useVirtualRows(
-  box: { current: HTMLTableSectionElement | null },
+  box: { current: HTMLDivElement | null },
   count: number,
-): Virtualizer<HTMLTableSectionElement, Element> {
+): Virtualizer<HTMLDivElement, Element> {
   const [, redraw] = useReducer((turn: number) => turn + 1, 0)
-  const made = useRef<Virtualizer<HTMLTableSectionElement, Element> | null>(null)
+  const made = useRef<Virtualizer<HTMLDivElement, Element> | null>(null)
   const options = {
     count,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
     overscan: 6,
+    // The header lies over the first rows.
+    scrollPaddingStart: ROW,
     initialRect: { width: 0, height: 600 },
     scrollToFn: elementScroll,
     observeElementRect,

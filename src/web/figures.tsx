@@ -45,14 +45,21 @@ function Figure(props: {
     observer.observe(box)
     return () => observer.disconnect()
   }, [options])
+  const download = <Download name={props.file} rows={props.rows} />
   return (
     <figure>
-      {props.title ? <div class="figure-title">{props.title}</div> : null}
+      {props.title ? (
+        <div class="figure-title">
+          {props.title} {download}
+        </div>
+      ) : null}
       <div ref={place} class="plot" role="img" aria-label={props.label} />
-      <figcaption>
-        <span>{props.caption}</span>
-        <Download name={props.file} rows={props.rows} />
-      </figcaption>
+      {props.title ? null : (
+        <figcaption>
+          <span>{props.caption}</span>
+          {download}
+        </figcaption>
+      )}
     </figure>
   )
 }
@@ -346,8 +353,8 @@ export function TrainingFigures({ run }: { run: RunView }) {
           ) : null,
         )}
         <span class="muted">
-          Thin: one seed, as measured. Thick: mean over seeds of a moving mean of five steps; the band reaches
-          from the lowest seed to the highest.
+          By training step. Thin: one seed, as measured. Thick: mean over seeds of a moving mean of five
+          steps; the band reaches from the lowest seed to the highest.
         </span>
       </p>
       <div class="panels">
@@ -370,12 +377,12 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
     seeds.flatMap(({ seed, values }) => values.map((point) => ({ ...point, role, seed }))),
   )
   const options = (): Plot.PlotOptions => ({
-    height: 170,
+    height: 160,
     marginLeft: 40,
     marginRight: 10,
     marginTop: 10,
-    marginBottom: 30,
-    x: { label: 'step', labelArrow: 'none', ticks: 5, domain: [1, Math.max(2, steps)] },
+    marginBottom: 22,
+    x: { label: null, ticks: 5, domain: [1, Math.max(2, steps)] },
     y: { label: null, grid: true, ticks: 4, nice: true, ...(panel.share ? {} : { zero: false }) },
     marks: [
       Plot.line(raw, {
@@ -384,7 +391,7 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
         z: (d: (typeof raw)[number]) => `${d.role} ${d.seed}`,
         stroke: (d: (typeof raw)[number]) => colour[d.role],
         strokeWidth: 0.75,
-        strokeOpacity: 0.45,
+        strokeOpacity: 0.35,
       }),
       Plot.areaY(points, {
         x: 'step',

@@ -61,18 +61,22 @@ function Run({ source, address }: { source: RunSource; address: string | null })
   const run = source.run.value
   const trouble = source.trouble.value
   const overview = now.view === 'run'
-  const left = useRef<{ scroll: number; focus: Element | null }>({ scroll: 0, focus: null })
-  // The overview stays where it was while a problem is read, so that going back is going back.
+  const box = useRef<HTMLDivElement>(null)
+  const left = useRef<{ scroll: number; focus: EventTarget | null }>({ scroll: 0, focus: null })
+  // The overview stays where it was while a problem is read, so that going back is going back. Its place is noted as
+  // it changes: once another view is drawn it is lost.
   useEffect(() => {
-    if (!overview) return
+    const note = () => {
+      if (box.current?.inert === false) left.current.scroll = scrollY
+    }
+    addEventListener('scroll', note, { passive: true })
+    return () => removeEventListener('scroll', note)
+  }, [])
+  useEffect(() => {
     const { scroll, focus } = left.current
-    if (focus instanceof HTMLElement && focus.isConnected) {
-      scrollTo(0, scroll)
-      focus.focus({ preventScroll: true })
-    }
-    return () => {
-      left.current = { scroll: scrollY, focus: document.activeElement }
-    }
+    if (!overview || !(focus instanceof HTMLElement) || !focus.isConnected) return
+    scrollTo(0, scroll)
+    focus.focus({ preventScroll: true })
   }, [overview])
   return (
     <main>
@@ -87,7 +91,14 @@ function Run({ source, address }: { source: RunSource; address: string | null })
         )
       ) : (
         <>
-          <div hidden={!overview}>
+          <div
+            ref={box}
+            class={overview ? undefined : 'away'}
+            inert={!overview}
+            onFocusIn={(event) => {
+              left.current.focus = event.target
+            }}
+          >
             <Overview
               source={source}
               table={table}

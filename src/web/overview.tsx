@@ -206,10 +206,22 @@ function Progress({ run }: { run: RunView }) {
   )
 }
 
-export function Bar({ what, done, of }: { what: string; done: number; of: number }) {
+/** How much is done, drawn and in numbers. */
+export function Bar({
+  what,
+  done,
+  of,
+  percent,
+}: {
+  what: string
+  done: number
+  of: number
+  percent?: boolean
+}) {
   return (
     <span class="bar">
-      <progress value={done} max={Math.max(1, of)} aria-label={what} /> {done}/{of}
+      <progress value={done} max={Math.max(1, of)} aria-label={what} />
+      {percent ? `${Math.floor((100 * done) / of)}%` : `${done}/${of}`}
     </span>
   )
 }

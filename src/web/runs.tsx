@@ -83,7 +83,7 @@ export function Runs() {
                     <td>
                       <span class={`state ${run.state}`}>{run.state}</span>
                       {run.state === 'finished' ? null : (
-                        <Bar what={`${run.name}, percent`} done={Math.floor(100 * run.done)} of={100} />
+                        <Bar what={`${run.name}, share done`} done={run.done} of={1} percent />
                       )}
                     </td>
                     <td>{run.delta?.verdict ?? ''}</td>

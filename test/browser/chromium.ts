@@ -1,0 +1,62 @@
+/** Debian's Chromium for the browser tests, and a reason to skip them where it is not installed. */
+import { existsSync } from 'node:fs'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { expect } from 'vitest'
+
+const paths = [
+  process.env.CHROMIUM,
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+]
+export const chromiumPath = paths.find((path) => path !== undefined && existsSync(path))
+
+if (!chromiumPath) {
+  process.stderr.write(
+    'Browser tests are skipped: no Chromium found. Install it (Debian: apt-get install chromium), or set CHROMIUM to its path.\n',
+  )
+}
+
+export const launch = (): Promise<Browser> =>
+  chromium.launch({
+    executablePath: chromiumPath,
+    args: [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  })
+
+export interface Watched {
+  page: Page
+  /** Fails where the page logged an error, threw, opened a dialogue or broke its content policy. */
+  expectQuiet: () => void
+}
+
+/** A page whose complaints are kept. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: { width?: number; height?: number; dark?: boolean; waitUntil?: 'commit' | 'load' } = {},
+): Promise<Watched> {
+  const page = await browser.newPage({
+    viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
+    colorScheme: options.dark ? 'dark' : 'light',
+  })
+  const complaints: string[] = []
+  page.on('pageerror', (error) => complaints.push(String(error)))
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+  })
+  page.on('dialog', (dialog) => {
+    complaints.push(`dialogue: ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  await page.goto(url, { waitUntil: options.waitUntil ?? 'load' })
+  return { page, expectQuiet: () => expect(complaints).toEqual([]) }
+}

@@ -1,0 +1,179 @@
+/** The dashboard in Chromium: a run followed from nothing to its end, while the run and the server come and go. */
+import { appendFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { lockFolder } from '../../src/experiment/lock.ts'
+import { type Dashboard, serve } from '../../src/serve/server.ts'
+import type { JobProgress } from '../../src/view/record.ts'
+import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
+import { chromiumPath, launch, openPage } from './chromium.ts'
+
+describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
+  let browser: Browser
+  let folder: string
+  let made: string
+  let dashboard: Dashboard
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'dashboard-'))
+    made = join(folder, 'made')
+    await writeSyntheticRun(made, { holdout: 30, train: 24, steps: 4, problemsPerStep: 3 })
+    await mkdir(join(folder, 'runs'))
+    dashboard = await serve({ folder: join(folder, 'runs') })
+    browser = await launch()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await dashboard.close()
+    await rm(folder, { recursive: true })
+  })
+
+  /** Copies what a run wrote, bit by bit, in the order in which a run writes it. */
+  async function replay(to: string) {
+    const text = (name: string) => readFile(join(made, name), 'utf8')
+    const put = async (name: string, content: string) => {
+      await writeFile(join(to, `${name}.part`), content)
+      await rename(join(to, `${name}.part`), join(to, name))
+    }
+    await mkdir(to, { recursive: true })
+    const release = await lockFolder(to)
+    await put('experiment.json', await text('experiment.json'))
+    const job = async (name: string, portions: number) => {
+      await mkdir(join(to, name), { recursive: true })
+      const progress = JSON.parse(await text(join(name, 'progress.json'))) as JobProgress
+      const [metrics, rollouts] = await Promise.all(
+        ['metrics.jsonl', 'rollouts.jsonl'].map((file) => text(join(name, file))),
+      )
+      const lines = rollouts.split('\n').slice(0, -1)
+      await writeFile(join(to, name, 'metrics.jsonl'), metrics)
+      await writeFile(join(to, name, 'rollouts.jsonl'), '')
+      const training = lines.filter((line) => line.includes('"phase":"train"')).length
+      let written = 0
+      return async () => {
+        const next = Math.min(lines.length, written + Math.ceil(lines.length / portions))
+        await appendFile(
+          join(to, name, 'rollouts.jsonl'),
+          lines
+            .slice(written, next)
+            .map((line) => `${line}\n`)
+            .join(''),
+        )
+        written = next
+        const bytes = Buffer.byteLength(
+          lines
+            .slice(0, next)
+            .map((line) => `${line}\n`)
+            .join(''),
+        )
+        await put(
+          join(name, 'progress.json'),
+          JSON.stringify({
+            ...progress,
+            steps: next >= training ? progress.steps : Math.floor((progress.steps * next) / training),
+            evaluated: Math.max(0, next - training),
+            bytes: { metrics: progress.bytes.metrics, rollouts: bytes },
+          }),
+        )
+      }
+    }
+    return {
+      job,
+      async finish() {
+        for (const name of ['results.json', 'table.md', 'post.md']) await put(name, await text(name))
+        release()
+      },
+    }
+  }
+
+  it('shows a run that begins, goes on and ends, without a reload', async () => {
+    const { page, expectQuiet } = await openPage(browser, dashboard.url)
+    await page.getByText('No run in this folder yet').waitFor()
+    const run = await replay(join(folder, 'runs', 'first run'))
+    await page.getByRole('link', { name: 'first run' }).click()
+    await page.getByRole('heading', { name: 'Running' }).waitFor()
+    const bar = (what: string) =>
+      page.getByLabel(what).evaluate((each) => (each as unknown as { value: number }).value)
+
+    for (const name of ['base-1', 'base-2', 'base-3', 'base-shared']) await (await run.job(name, 1))()
+    await expect.poll(() => bar('base-shared, held-out problems')).toBe(30)
+    expect(await page.locator('.count').textContent()).toContain('30 of 30')
+
+    const step = await run.job('baseline-s17', 3)
+    await step()
+    await page.locator('tr.running').getByText('baseline-s17').waitFor()
+    await page.getByRole('heading', { name: 'Latest boards' }).waitFor()
+    expect(await page.locator('.latest article').count()).toBe(3)
+    await expect.poll(() => page.locator('#training .plot svg').count()).toBe(9)
+    await step()
+    await step()
+    await expect.poll(() => bar('baseline-s17, held-out problems')).toBe(30)
+
+    // While a problem is read, the run goes on and the page stays.
+    await page.locator('.table-row a').first().click()
+    await page.locator('.column.baseline').nth(1).locator('.note').first().waitFor()
+    const address = page.url()
+    for (const name of ['recipe-s17', 'baseline-s18', 'recipe-s18']) await (await run.job(name, 1))()
+    await page.locator('.column.recipe').nth(1).locator('.note').first().waitFor()
+    expect(page.url()).toBe(address)
+    await page.keyboard.press('Escape')
+    await run.finish()
+    const { delta } = JSON.parse(await readFile(join(made, 'results.json'), 'utf8')) as {
+      delta: { why: string }
+    }
+    await expect.poll(() => page.locator('.lead').first().textContent()).toBe(delta.why)
+    expect(await page.locator('#arms .plot svg').count()).toBe(1)
+    expect(await page.locator('#progress').count()).toBe(0)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('finds its server again after a restart, and loses nothing', async () => {
+    await writeSyntheticRun(join(folder, 'runs', 'second'), {
+      holdout: 30,
+      train: 24,
+      steps: 4,
+      problemsPerStep: 3,
+      stopAfter: 5,
+    })
+    const port = Number(new URL(dashboard.url).port)
+    const { page } = await openPage(browser, `${dashboard.url}#/run/second`)
+    await expect.poll(() => page.locator('.count').textContent()).toContain('30 of 30')
+    await dashboard.close()
+    await page.getByRole('alert').waitFor()
+    dashboard = await serve({ folder: join(folder, 'runs'), port })
+    await expect.poll(() => page.getByRole('alert').count(), { timeout: 15_000 }).toBe(0)
+    await page.locator('.table-row a').first().click()
+    await page.locator('.column .note').first().waitFor()
+    await page.close()
+  })
+
+  it('puts two runs side by side with what was set differently', async () => {
+    await writeSyntheticRun(join(folder, 'runs', 'third'), {
+      holdout: 30,
+      train: 24,
+      steps: 4,
+      problemsPerStep: 3,
+      learningRate: 1e-4,
+    })
+    await writeSyntheticRun(join(folder, 'runs', 'fourth'), {
+      holdout: 30,
+      train: 24,
+      steps: 4,
+      problemsPerStep: 3,
+    })
+    const { page, expectQuiet } = await openPage(browser, dashboard.url)
+    await page.getByLabel('Compare third').check()
+    await page.getByLabel('Compare fourth').check()
+    await page.getByRole('button', { name: 'Compare two runs' }).click()
+    await page.locator('.differences').waitFor()
+    const rows = await page
+      .locator('.differences tbody tr')
+      .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)))
+    expect(rows).toEqual([['train.learningRate', '0.0001', '0.002']])
+    expect(await page.locator('.side-by-side h1').count()).toBe(2)
+    expectQuiet()
+    await page.close()
+  })
+})

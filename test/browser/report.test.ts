@@ -1,0 +1,269 @@
+/** The report as a person meets it: opened from disk in Chromium, without a network. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { RolloutLine } from '../../src/experiment/job.ts'
+import { writeReport } from '../../src/report/html.ts'
+import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
+import { chromiumPath, launch, openPage } from './chromium.ts'
+
+/** What a model might write, to the harm of whoever shows it. */
+const hostile = [
+  '<img src=x onerror="alert(1)"><script>alert(2)</script></script><svg onload=alert(3)>{{7*7}}',
+  `</textarea><!-- ]]> \u202Egnp.exe\u202C zero\u200Bwidth \u0000\u0007 \ud83d\udca5 \\boxed{<b>9</b>}`,
+  'أجاب أحمد: المجموع هو 42 \u05d4\u05ea\u05e9\u05d5\u05d1\u05d4',
+  `${'long '.repeat(200_000)}end of a megabyte`,
+]
+
+/** A run's name is a folder's name, and may be anything. */
+const name = '<i>run & co'
+
+describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
+  let browser: Browser
+  let folder: string
+  let url: string
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'report-'))
+    const run = join(folder, name)
+    await writeSyntheticRun(run, { holdout: 60, train: 24, steps: 6, problemsPerStep: 4, hostile })
+    url = pathToFileURL(await writeReport(run)).href
+    browser = await launch()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await rm(folder, { recursive: true })
+  })
+
+  const evaluated = async (job: string) =>
+    (await readFile(join(folder, name, job, 'rollouts.jsonl'), 'utf8'))
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as RolloutLine)
+      .filter(({ phase }) => phase === 'evaluation')
+
+  it('says the verdict first, with its figures, and the table as the results have it', async () => {
+    const { page, expectQuiet } = await openPage(browser, url)
+    const heading = page.locator('h1').first()
+    await heading.waitFor()
+    const results = JSON.parse(await readFile(join(folder, name, 'results.json'), 'utf8')) as {
+      delta: { why: string }
+    }
+    expect(await page.locator('.lead').first().textContent()).toBe(results.delta.why)
+    expect(await page.locator('.plot svg').count()).toBe(11)
+    expect(await page.locator('table.results tbody tr').count()).toBe(8)
+    expect(await page.title()).toContain(name)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('leads by a filter to a rescued reply and the right notes', async () => {
+    // Worked out from the files: the first problem on which a reader of the recipe was rescued.
+    const jobs = await Promise.all(['recipe-s17', 'recipe-s18'].map(evaluated))
+    const rescued = ({ notes, replies }: RolloutLine) =>
+      replies.findIndex((reply, copy) => reply.correct && !notes[copy].correct)
+    const at = jobs[0].findIndex((_, i) => i > 0 && jobs.some((lines) => rescued(lines[i]) >= 0))
+    const job = jobs.findIndex((lines) => rescued(lines[at]) >= 0)
+    const expected = jobs[job][at]
+    const copy = rescued(expected)
+
+    const { page, expectQuiet } = await openPage(browser, url)
+    const count = async () =>
+      Number(/^(\d+) of 60/.exec((await page.locator('.count').textContent()) ?? '')?.[1])
+    await expect.poll(count).toBe(60)
+    await page.locator('.chip', { hasText: 'Rescued' }).click()
+    await page.getByLabel('Look in').selectOption('recipe')
+    const hits = jobs[0].filter((_, i) => jobs.some((lines) => rescued(lines[i]) >= 0)).length
+    expect(await count()).toBe(hits)
+    expect(hits).toBeLessThan(60)
+    await page.getByRole('searchbox').fill(expected.problem.question.slice(0, 60))
+    await page.locator('.table-row a').first().click()
+
+    expect(await page.locator('h1.question').textContent()).toBe(expected.problem.question)
+    const column = page.locator('.column.recipe').nth(1)
+    await column.locator('.note').first().waitFor()
+    expect(await column.locator('h2').textContent()).toContain(`recipe-s${job + 17}`)
+    const notes = await column.locator('.note .text').allTextContents()
+    expect(notes).toEqual(expected.notes.map(({ text }) => text))
+    const marks = await column
+      .locator('.note')
+      .evaluateAll((all) => all.map((note) => note.classList.contains('right')))
+    expect(marks).toEqual(expected.notes.map(({ correct }) => correct))
+    const reply = column.locator('.reply').nth(copy)
+    expect(await reply.locator('.reads').textContent()).toContain('rescued')
+    expect(await reply.locator('.reads').textContent()).toContain('all notes')
+    expect(await reply.locator('mark').textContent()).toBe(`\\boxed{${expected.replies[copy].answer}}`)
+    // Four boards side by side, and the address leads back here.
+    expect(await page.locator('.column .board').count()).toBe(4)
+    const address = page.url()
+    expectQuiet()
+    await page.close()
+    const again = await openPage(browser, address)
+    await expect.poll(() => again.page.locator('h1.question').textContent()).toBe(expected.problem.question)
+    await again.page.close()
+  })
+
+  it('searches notes and replies too', async () => {
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByRole('searchbox').fill('END of a megabyte')
+    await expect.poll(() => page.locator('.count').textContent()).toContain('0 of 60')
+    await page.getByLabel('in notes and replies too').check()
+    await expect.poll(() => page.locator('.count').textContent()).toContain('1 of 60')
+    expectQuiet()
+    await page.close()
+  })
+
+  it('shows hostile texts as texts', async () => {
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.locator('.table-row a').first().click()
+    const column = page.locator('.column.baseline').first()
+    await column.locator('.note').first().waitFor()
+    const texts = await column.locator('.note .text').allTextContents()
+    expect(texts[0]).toBe(hostile[0])
+    expect(texts[1]).toContain('U+202Egnp.exeU+202C zeroU+200Bwidth U+0000U+0007')
+    expect(texts[2]).toBe(hostile[2])
+    expect(texts[3]).toContain('Show all 1,000,017 characters')
+    expect(texts[3].length).toBeLessThan(5000)
+    await column.getByRole('button', { name: /Show all/ }).click()
+    await expect
+      .poll(async () => (await column.locator('.note .text').nth(3).textContent())?.length)
+      .toBeGreaterThan(1_000_000)
+    // Nothing of it became an element, and nothing of it pushes the page wider.
+    expect(await page.locator('.text img, .text svg, .text script, .text b').count()).toBe(0)
+    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('works by keyboard alone', async () => {
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.locator('.table-row').first().waitFor()
+    const press = (...keys: string[]) =>
+      keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
+    const focused = () =>
+      page.evaluate(
+        '(({ textContent, dataset, tagName }) => ({ text: textContent, row: dataset.row, tag: tagName }))(document.activeElement)',
+      ) as Promise<{ text: string; row?: string; tag: string }>
+    // To the filter, by Tab alone.
+    for (let i = 0; i < 60 && (await focused()).text !== 'Misled'; i++) await press('Tab')
+    await press('Space')
+    expect(await page.locator('.chip', { hasText: 'Misled' }).getAttribute('aria-pressed')).toBe('true')
+    for (let i = 0; i < 30 && (await focused()).row === undefined; i++) await press('Tab')
+    expect((await focused()).row).toBe('0')
+    await press('ArrowDown', 'ArrowDown')
+    await expect.poll(async () => (await focused()).row).toBe('2')
+    await press('End')
+    const last = Number(/^(\d+)/.exec((await page.locator('.count').textContent()) ?? '')?.[1]) - 1
+    await expect.poll(async () => (await focused()).row).toBe(String(last))
+    await press('Home')
+    await expect.poll(async () => (await focused()).row).toBe('0')
+    await press('ArrowDown')
+    await expect.poll(async () => (await focused()).row).toBe('1')
+    await press('Enter')
+    // A screen reader begins at the question.
+    await expect.poll(async () => (await focused()).tag).toBe('H1')
+    const question = (await focused()).text
+    await press('ArrowRight')
+    await expect.poll(async () => (await focused()).text).not.toBe(question)
+    await press('Escape')
+    // Back where one was.
+    await expect.poll(async () => (await focused()).row).toBe('1')
+    expectQuiet()
+    await page.close()
+  })
+
+  it('names what it draws for a screen reader', async () => {
+    const { page } = await openPage(browser, url)
+    await page.locator('.plot svg').first().waitFor()
+    const labels = await page
+      .locator('[role="img"]')
+      .evaluateAll((all) => all.map((each) => each.getAttribute('aria-label')))
+    expect(labels.every((label) => label !== null && label.length > 5)).toBe(true)
+    expect(labels[0]).toMatch(/^Recipe minus baseline: [+-]0\.\d{3}, 95% interval/)
+    const unnamed = await page
+      .locator('button, a, input, select')
+      .evaluateAll(
+        (all) =>
+          all.filter(
+            (each) => !(each.textContent?.trim() || each.getAttribute('aria-label') || each.closest('label')),
+          ).length,
+      )
+    expect(unnamed).toBe(0)
+    expect(await page.locator('table.table').getAttribute('aria-rowcount')).toBe('61')
+    await page.close()
+  })
+
+  it('is dark where the system is', async () => {
+    const brightness = async (dark: boolean) => {
+      const { page, expectQuiet } = await openPage(browser, url, { dark })
+      await page.locator('h1').first().waitFor()
+      const colours = (await page.evaluate(
+        '[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.querySelector("h1")).color]',
+      )) as string[]
+      expectQuiet()
+      await page.close()
+      return colours.map(
+        (colour) =>
+          (colour.match(/\d+/g) ?? [])
+            .slice(0, 3)
+            .map(Number)
+            .reduce((a, b) => a + b) / 3,
+      )
+    }
+    const [light, dark] = [await brightness(false), await brightness(true)]
+    expect(light[0]).toBeGreaterThan(230)
+    expect(dark[0]).toBeLessThan(40)
+    expect(dark[1]).toBeGreaterThan(dark[0])
+  })
+
+  it('fits a screen 400 pixels wide, in every view', async () => {
+    const { page, expectQuiet } = await openPage(browser, url, { width: 400, height: 850 })
+    const fits = () => page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+    await page.locator('.table-row').first().waitFor()
+    expect(await fits()).toBe(true)
+    // Tabs, chips and rows are large enough for a thumb.
+    const heights = await page
+      .locator('.chip, .table-row')
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().height))
+    expect(Math.min(...heights)).toBeGreaterThanOrEqual(36)
+    await page.locator('.table-row a').nth(2).click()
+    await page.locator('.note').first().waitFor()
+    expect(await fits()).toBe(true)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('gives the data behind its figures, and copies its table', async () => {
+    const { page, expectQuiet } = await openPage(browser, url)
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download training-reward.csv' }).click(),
+    ])
+    const csv = await readFile(await download.path(), 'utf8')
+    const lines = csv.trim().split('\r\n')
+    expect(lines[0]).toBe('arm,seed,step,reward')
+    // 2 arms, 2 seeds, 6 steps.
+    expect(lines).toHaveLength(25)
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('button', { name: 'Copy as Markdown' }).click()
+    await page.getByText('Copied').waitFor()
+    const table = await readFile(join(folder, name, 'table.md'), 'utf8')
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(table)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('prints the figures and the words, without controls', async () => {
+    const { page } = await openPage(browser, url)
+    await page.locator('.plot svg').first().waitFor()
+    await page.emulateMedia({ media: 'print' })
+    expect(await page.locator('h1').first().isVisible()).toBe(true)
+    expect(await page.locator('.filters').isVisible()).toBe(false)
+    expect(await page.locator('.table-scroll').isVisible()).toBe(false)
+    expect((await page.pdf()).length).toBeGreaterThan(10_000)
+    await page.close()
+  })
+})
