@@ -28,7 +28,7 @@ const recipe = {
   seed: 1,
   /** Order of the sums over the gradient's parts, so part of the recipe. */
   threads: 2,
-  steps: 1750,
+  steps: 2300,
   /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
   writersOnly: 0.4,
   /** Chats in a step of each part, of about 4,000 tokens; each chat has two replies. */

@@ -97,7 +97,7 @@ describe('withSlips', () => {
 })
 
 describe('solution', () => {
-  it('is longest where it restates and shortest where it is bare', () => {
+  it('is longer from each style to the next', () => {
     const { question, equations } = wordProblem(2, 0, 1)
     const lengths = styles.map(([style]) => solution(question, equations, style).length)
     expect(lengths).toEqual(lengths.toSorted((a, b) => a - b))
