@@ -52,16 +52,24 @@ export interface Base {
   close(): Promise<void>
 }
 
-export function openBase(config: ModelConfig, weights: Weights, limits: Limits): Base {
+/** With `givesUp` the weights are the base's from now on: a large model is then never held twice. */
+export function openBase(
+  config: ModelConfig,
+  weights: Weights,
+  limits: Limits,
+  { givesUp = false }: { givesUp?: boolean } = {},
+): Base {
   const arrays = [...weights].map(([name, { shape, data }]) => ({ name, shape, data }))
-  const pool = openPool(limits.lanes, {
+  const parameters = arrays.reduce((sum, { data }) => sum + data.length, 0)
+  const options = {
     config,
     weights: arrays,
     threads: limits.threadsPerLane,
     prefillTokens: limits.prefillTokens,
     // The rotary operator wants tables as long as a row, though a packed row's positions never pass the context.
     rotaryLength: Math.max(config.contextLength, limits.rowLimit),
-  })
+  }
+  const pool = openPool(limits.lanes, options, givesUp)
   /** One job for each lane: batch i goes to lane i modulo their number. */
   const deal = <T>(items: readonly T[]): T[][] =>
     Array.from({ length: limits.lanes }, (_, lane) =>
@@ -73,7 +81,7 @@ export function openBase(config: ModelConfig, weights: Weights, limits: Limits):
 
   return {
     config,
-    parameters: arrays.reduce((sum, { data }) => sum + data.length, 0),
+    parameters,
     folds: limits.folds,
     async overlay(tensors, fold) {
       const id = overlays++

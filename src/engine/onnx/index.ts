@@ -28,7 +28,9 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
   const checkpoint = await openCheckpoint(model)
   const { config } = checkpoint
   const tokenizer = await loadTokenizer(model)
-  const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, threads))
+  const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, threads), {
+    givesUp: true,
+  })
   return {
     info: {
       engine: 'onnx',

@@ -41,7 +41,8 @@ export interface Pool {
   close(): Promise<void>
 }
 
-export function openPool(lanes: number, options: LaneOptions): Pool {
+/** `givesUp`: the weights move into the last lane instead of being copied, and the caller's arrays become empty. */
+export function openPool(lanes: number, options: LaneOptions, givesUp = false): Pool {
   interface Pending {
     resolve(result: unknown): void
     reject(error: Error): void
@@ -54,8 +55,10 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
     for (const { reject } of pending.values()) reject(error)
     pending.clear()
   }
-  const workers = Array.from({ length: lanes }, () => {
-    const worker = startWorker(options)
+  const workers = Array.from({ length: lanes }, (_, lane) => {
+    const moved =
+      givesUp && lane === lanes - 1 ? options.weights.map(({ data }) => data.buffer as ArrayBuffer) : []
+    const worker = startWorker(options, moved)
     worker.on('message', (message: Answer) => {
       const waiting = pending.get(message.call)
       if (waiting === undefined) return
@@ -96,12 +99,13 @@ export function openPool(lanes: number, options: LaneOptions): Pool {
   }
 }
 
-function startWorker(options: LaneOptions): Worker {
+function startWorker(options: LaneOptions, transferList: ArrayBuffer[]): Worker {
+  const data = { workerData: options, transferList }
   const compiled = import.meta.url.endsWith('.js')
-  if (compiled) return new Worker(new URL('./worker.js', import.meta.url), { workerData: options })
+  if (compiled) return new Worker(new URL('./worker.js', import.meta.url), data)
   // From TypeScript sources, the thread must first learn to load them.
   const loader = import.meta.resolve('tsx/esm/api')
   const entry = new URL('./worker.ts', import.meta.url).href
   const start = `import(${JSON.stringify(loader)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}) })`
-  return new Worker(start, { eval: true, workerData: options })
+  return new Worker(start, { eval: true, ...data })
 }
