@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,11 +13,20 @@ const main = fileURLToPath(new URL('./main.ts', import.meta.url))
 const sets = fileURLToPath(new URL('../tasks/fixtures/hub', import.meta.url))
 const commit = 'd'.repeat(40)
 
+const tiny = fileURLToPath(new URL('../experiment/testing/tiny-experiment.ts', import.meta.url))
+
 let folder: string
+/** An experiment file of few tokens. */
+let short: string
 let hub: FakeHub
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'models-'))
   const model = join(folder, 'tiny')
+  short = join(folder, 'short.ts')
+  await writeFile(
+    short,
+    `import { tinyExperiment } from ${JSON.stringify(tiny)}\nexport default tinyExperiment(${JSON.stringify(model)})\n`,
+  )
   await writeTinyModel(model, 2)
   const files: Record<string, Uint8Array> = {}
   for (const name of await readdir(model)) files[name] = await readFile(join(model, name))
@@ -83,6 +92,17 @@ describe('eval', () => {
     })
   })
 
+  it('says what it does without a chat template', async () => {
+    const plain = join(folder, 'plain')
+    await writeTinyModel(plain, 2)
+    const path = join(plain, 'tokenizer_config.json')
+    const { chat_template: _, ...settings } = JSON.parse(await readFile(path, 'utf8'))
+    await writeFile(path, JSON.stringify(settings))
+    const found = await cli(['eval', short, '--model', plain, '--holdout', '2'])
+    expect(found.stderr).toMatch(/plain has no chat template: its prompts are written as plain text/)
+    expect(found.code).toBe(0)
+  })
+
   it('plays at an endpoint, and pays once', async () => {
     const server = await startChatServer(() => completion('It is \\boxed{1001}.'))
     const command = [
@@ -111,7 +131,6 @@ describe('eval', () => {
 
   it.each([
     [['--model', 'tests/none'], /does not show the model tests\/none \(401\)/],
-    [['--model', 'tests/tiny@v2'], /no model tests\/tiny at revision v2/],
     [['--endpoint', 'http://127.0.0.1:9/v1'], /needs --model/],
     [['--endpoint', 'x', '--model', 'm', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY is not set/],
     [['--endpoint', 'http://h/v1', '--model', 'm', '--adapter', 'a'], /leave --adapter or --endpoint out/],

@@ -156,6 +156,8 @@ export interface Engine {
     parameters: number
     versions: Record<string, string>
   }
+  /** What a person should know of this model before it is used, a sentence each. */
+  readonly notices?: readonly string[]
   readonly tokenizer: ChatTokenizer
   /** Longest prompt plus completion, in tokens. */
   readonly contextLength: number

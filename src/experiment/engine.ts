@@ -11,11 +11,17 @@ import type { Experiment } from './config.ts'
 import { graderName } from './results.ts'
 
 /** Opens the engine on the experiment's model, which the caller may have located already. */
-export async function openEngine({ model, engine }: Experiment, located?: LocatedModel): Promise<Engine> {
-  const { folder, name } = located ?? (await locateModel(model))
+export async function openEngine(
+  { model, engine }: Experiment,
+  located?: LocatedModel,
+  onNotice: (text: string) => void = () => {},
+): Promise<Engine> {
+  const { folder, name } = located ?? (await locateModel(model, { onNotice }))
   // Loaded here, since a command that needs no engine should not wait for one.
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
-  return openOnnxEngine({ model: folder, name, device: engine.device, threads: engine.threads })
+  const opened = await openOnnxEngine({ model: folder, name, device: engine.device, threads: engine.threads })
+  for (const notice of opened.notices ?? []) onNotice(notice)
+  return opened
 }
 
 const require = createRequire(import.meta.url)

@@ -127,7 +127,7 @@ async function enginePlayer(
 ): Promise<Player> {
   const located = await locateModel(experiment.model, { onDownload, onNotice, retries: { signal } })
   const sha256 = await fingerprint(located.folder)
-  const engine = await openEngine(experiment, located)
+  const engine = await openEngine(experiment, located, onNotice)
   try {
     checkPrompts(experiment, engine, { train: [], holdout, dropped: 0 }, reads)
     const lora = adapter === undefined ? undefined : await adapterShape(adapter)

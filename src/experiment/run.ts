@@ -8,7 +8,7 @@ import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
-import { type LocatedModel, locateModel } from '../hub/model.ts'
+import { locateModel } from '../hub/model.ts'
 import { writeReport } from '../report/html.ts'
 import { post } from '../report/post.ts'
 import { tableMarkdown } from '../report/table.ts'
@@ -47,7 +47,7 @@ export interface RunOptions {
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
   /** Opens the engine; the one that the experiment names unless told. */
-  openEngine?: (experiment: Experiment, model: LocatedModel) => Promise<Engine>
+  openEngine?: typeof openEngine
 }
 
 /**
@@ -65,9 +65,10 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   }
   const split = await experiment.task.load()
   checkSplit(experiment, split)
+  const onNotice = (text: string) => onEvent({ type: 'notice', text })
   const located = await locateModel(experiment.model, {
     onDownload: (progress) => onEvent({ type: 'download', ...progress }),
-    onNotice: (text) => onEvent({ type: 'notice', text }),
+    onNotice,
     retries: { signal },
   })
   const model = {
@@ -110,7 +111,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   try {
     const first = planJobs({ ...experiment, seeds: record.seeds }, arms)
     if (options.fresh || (await Promise.all(first.map(isLeft))).includes(true)) {
-      engine = await (options.openEngine ?? openEngine)(experiment, located)
+      engine = await (options.openEngine ?? openEngine)(experiment, located, onNotice)
       const boards = armNames.map((arm) => experiment.arms[arm].reads)
       checkPrompts(experiment, engine, split, boards)
     }
@@ -177,7 +178,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
         continue
       }
       // Another process may have removed a finished run between the two looks; then there is one to open.
-      engine ??= await (options.openEngine ?? openEngine)(experiment, located)
+      engine ??= await (options.openEngine ?? openEngine)(experiment, located, onNotice)
       const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
       onEvent({ type: 'job', job: job.name, state: 'started' })
       try {

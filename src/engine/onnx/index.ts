@@ -39,6 +39,12 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
       parameters: base.parameters,
       versions: { 'onnxruntime-node': runtimeVersion },
     },
+    notices: tokenizer.hasTemplate
+      ? []
+      : [
+          `${name} has no chat template: its prompts are written as plain text, "User: ..." and "Assistant:", which ` +
+            'suits a model that was never trained to chat and no other.',
+        ],
     tokenizer,
     contextLength: config.contextLength,
     async createPolicy({ lora } = {}) {
