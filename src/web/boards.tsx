@@ -326,9 +326,7 @@ function VirtualTable({
                     <Squares row={row} role={role} columns={columns} run={run} />
                   </td>
                 ))}
-                <td class="cell difference wide number">
-                  {difference(row) === null ? '' : signed(difference(row)!).replace(/0$/, '')}
-                </td>
+                <td class="cell difference wide number">{signedOrNothing(difference(row))}</td>
                 <td class="cell rescued wide number">{counted(row, table.where.value, 'rescued') || ''}</td>
                 <td class="cell misled wide number">{counted(row, table.where.value, 'misled') || ''}</td>
               </tr>
@@ -348,6 +346,8 @@ function VirtualTable({
     </div>
   )
 }
+
+const signedOrNothing = (value: number | null) => (value === null ? '' : value === 0 ? '0' : signed(value))
 
 /** Each reply of a role as a square, seed by seed. */
 function Squares({

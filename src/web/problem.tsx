@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Post, Reply } from '../board/types.ts'
+import { bit, flagAt } from '../view/flags.ts'
 import type { BoardText, JobView, RunView } from '../view/types.ts'
 import { Badge } from './controls.tsx'
 import { whole } from './format.ts'
@@ -148,6 +149,7 @@ export function ProblemView(props: {
               <h2>
                 {title} <span class="muted">{job ? `${job.name}, reads “${job.reads}”` : note}</span>
               </h2>
+              {number < 0 ? null : <p class="sum">{sumOf(columns.flags, number, run.copies)}</p>}
               {number < 0 ? (
                 <p class="muted">{job ? 'Not evaluated yet.' : 'Not part of this run.'}</p>
               ) : (
@@ -159,6 +161,14 @@ export function ProblemView(props: {
       </div>
     </article>
   )
+}
+
+/** How many of a board's notes, and of its replies, are right. */
+function sumOf(flags: string, number: number, copies: number): string {
+  const right = (from: number) =>
+    Array.from({ length: copies }, (_, i) => flagAt(flags, from + i) & bit.right).filter(Boolean).length
+  const start = number * 2 * copies
+  return `${right(start)} of ${copies} notes right, ${right(start + copies)} of ${copies} replies`
 }
 
 const trained = (run: RunView, role: JobView['role'], seed: number | null) =>

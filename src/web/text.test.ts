@@ -1,0 +1,140 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JobView } from '../view/types.ts'
+import { curves, movingMean } from './curves.ts'
+import { csv, duration, flat } from './format.ts'
+import { fragmentOf, parseRoute, type Route } from './route.ts'
+import { answerSpan, pieces } from './texts.ts'
+
+describe('a text in pieces', () => {
+  it('loses nothing but the hidden characters, which are named', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.option(fc.string({ unit: 'binary' })), (text, answer) => {
+        const found = pieces(text, answer)
+        const back = found
+          .map(({ kind, text: piece }) =>
+            kind === 'hidden' ? String.fromCodePoint(Number.parseInt(piece.slice(2), 16)) : piece,
+          )
+          .join('')
+        expect(back).toBe(text)
+        // Nothing that turns the direction of what follows, or that is not seen, is left in the others.
+        for (const { kind, text: piece } of found) {
+          if (kind !== 'hidden') expect(piece).not.toMatch(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/)
+        }
+      }),
+    )
+  })
+
+  it('marks the last box that holds the answer, or its last mention', () => {
+    const text = 'First \\boxed{4}, no: \\boxed{5}. Then 4.'
+    const marked = (answer: string | null) => {
+      const span = answerSpan(text, answer)
+      return span && text.slice(...span)
+    }
+    expect(marked('4')).toBe('\\boxed{4}')
+    expect(marked('5')).toBe('\\boxed{5}')
+    expect(marked(null)).toBeNull()
+    expect(answerSpan('So it is 12 and 12.', '12')).toEqual([16, 18])
+    expect(answerSpan('Nothing', '7')).toBeNull()
+    expect(
+      pieces(text, '5', 10)
+        .map(({ text: piece }) => piece)
+        .join(''),
+    ).toBe(text.slice(0, 10))
+  })
+})
+
+describe('CSV', () => {
+  it('quotes what must be quoted, and lets no cell be a formula', () => {
+    expect(csv([{ a: 'x,y', b: 'say "hi"' }])).toBe('a,b\r\n"x,y","say ""hi"""\r\n')
+    expect(csv([{ a: '=1+1', b: -2, c: null, d: 'two\nlines' }])).toBe(
+      'a,b,c,d\r\n\'=1+1,-2,,"two\nlines"\r\n',
+    )
+    expect(csv([])).toBe('\r\n')
+  })
+})
+
+describe('settings as paths', () => {
+  it('has one for each leaf', () => {
+    expect(flat({ train: { steps: 4, lora: { rank: 2 } }, name: 'x', list: [1, 2], none: null })).toEqual([
+      ['train.steps', '4'],
+      ['train.lora.rank', '2'],
+      ['name', 'x'],
+      ['list', '[1,2]'],
+      ['none', 'null'],
+    ])
+  })
+})
+
+describe('durations', () => {
+  it.each([
+    [0, '0s'],
+    [59.6, '1m 0s'],
+    [75, '1m 15s'],
+    [7265, '2h 1m'],
+  ])('%s seconds', (seconds, text) => {
+    expect(duration(seconds)).toBe(text)
+  })
+})
+
+describe('addresses', () => {
+  const name = fc.string({ unit: 'grapheme', minLength: 1 })
+  const routes = (report: boolean): fc.Arbitrary<Route> => {
+    const run = report ? fc.constant(null) : name
+    const views: fc.Arbitrary<Route>[] = [
+      fc.record({ view: fc.constant('run' as const), run, section: fc.option(name, { nil: null }) }),
+      fc.record({
+        view: fc.constant('problem' as const),
+        run,
+        id: name,
+        seed: fc.option(fc.nat(), { nil: null }),
+      }),
+      fc.record({ view: fc.constant('training' as const), run, job: name, step: fc.nat(), id: name }),
+    ]
+    if (!report) {
+      views.push(
+        fc.constant({ view: 'runs' }),
+        fc.record({ view: fc.constant('compare' as const), runs: fc.tuple(name, name) }),
+      )
+    }
+    return fc.oneof(...views)
+  }
+  it.each([true, false])('lead back to the view that they name (report: %s)', (report) => {
+    fc.assert(
+      fc.property(routes(report), (route) => {
+        expect(parseRoute(fragmentOf(route), report)).toEqual(route)
+      }),
+    )
+  })
+  it('that make no sense lead to the beginning', () => {
+    for (const fragment of ['', '#', '#/%', '#/nothing', '#/problem']) {
+      expect(parseRoute(fragment, true)).toEqual({ view: 'run', run: null, section: null })
+      expect(parseRoute(fragment, false)).toEqual({ view: 'runs' })
+    }
+  })
+})
+
+describe('curves', () => {
+  const job = (seed: number, rewards: number[]) =>
+    ({
+      role: 'recipe',
+      seed,
+      trace: rewards.map((reward, i) => ({ step: i + 1, reward })),
+    }) as unknown as JobView
+
+  it('are the mean over the seeds that have reached a step, between the lowest and the highest', () => {
+    const [curve] = curves([job(17, [0, 0, 0, 0]), job(18, [1, 1, 1])], 'reward')
+    expect(curve.mean.map(({ mean, low, high }) => [mean, low, high])).toEqual([
+      [0.5, 0, 1],
+      [0.5, 0, 1],
+      [0.5, 0, 1],
+      [0, 0, 0],
+    ])
+    expect(curves([job(17, [])], 'reward')).toEqual([])
+  })
+
+  it('are smoothed around each step, with fewer at the ends', () => {
+    expect(movingMean([0, 0, 5, 0, 0], 5)).toEqual([5 / 3, 5 / 4, 1, 5 / 4, 5 / 3])
+    expect(movingMean([1, 2, 3], 1)).toEqual([1, 2, 3])
+  })
+})
