@@ -43,8 +43,11 @@ export function writeFileAtomic(path: string, data: string | Uint8Array): Promis
 
 /** Writes a value as indented JSON ending in a newline, whole or not at all. */
 export function writeJsonAtomic(path: string, value: unknown): Promise<void> {
-  return writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`)
+  return writeFileAtomic(path, jsonText(value))
 }
+
+/** A value as such a file holds it. */
+export const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /**
  * Reads a JSON file that must fit `schema`. A missing file is `undefined` when `optional`; otherwise a missing

@@ -256,6 +256,11 @@ describe('the other commands', () => {
     expect(after.stdout).toMatch(/^seen: [+-]0\.\d{3} \[.*with 2 seeds an arm on 6 problems/)
     expect(after.stdout).toMatch(/^seeds an arm +smallest effect +more minutes$/m)
     expectRefused(await cli('power', '.'), /is no run folder/)
+
+    const graded = await cli('regrade', 'seen', experiment)
+    expect(graded.stdout).toMatch(/^0 of 336 grades of the evaluations changed\.$/m)
+    expect(graded.stdout).toContain('Nothing was written')
+    expectRefused(await cli('regrade', 'seen'), /name the experiment file/)
     expectRefused(await cli('power', '--effect', '2'), /share between 0 and 1/)
   })
 

@@ -151,6 +151,17 @@ function program(): Command {
     })
 
   root
+    .command('regrade')
+    .description('grade the stored rollouts of a run again, after the verifier has changed')
+    .argument('<folder>', 'run folder')
+    .argument('[experiment.ts]', 'the experiment file, where it brings a verifier of its own')
+    .option('--json', 'print what changed and the results as JSON')
+    .action(async (folder: string, file: string | undefined, flags: { json?: boolean }) => {
+      const { regradeCommand } = await import('./regrade.ts')
+      await regradeCommand(folder, file, flags)
+    })
+
+  root
     .command('selftest')
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
     .option('--json', 'print the checks as JSON')

@@ -5,9 +5,11 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { writeJsonAtomic } from '../files.ts'
+import { jsonText, writeFileAtomic } from '../files.ts'
 import { isLock, lockFolder } from './lock.ts'
 import type { LookPlan } from './looks.ts'
+import type { Regrade } from './results.ts'
+import { settle } from './staged.ts'
 
 /** Marks experiment.json as this project's. */
 const kind = 'message-board experiment'
@@ -25,6 +27,8 @@ export interface RunRecord {
 export interface History {
   /** The seeds with which a verdict was read at the plain level. */
   read?: number[][]
+  /** Each time that its rollouts were graded again. */
+  regrades?: Regrade[]
 }
 
 export interface RunFolder {
@@ -42,6 +46,10 @@ export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'
 
 /** Names of jobs' folders: base-1, base-shared, baseline-s17, recipe-s18. */
 const jobFolder = /^(base-\d+|base-shared|(baseline|recipe)-s\d+)$/
+export const isJobFolder = (name: string): boolean => jobFolder.test(name)
+
+/** experiment.json of a record. */
+export const recordText = (record: RunRecord): string => jsonText({ ...record, kind, schemaVersion: 1 })
 
 /**
  * Refuses a folder that a run cannot use, and touches nothing: what can be known before the engine is opened.
@@ -94,6 +102,7 @@ export async function openRunFolder(
     await mkdir(path, { recursive: true })
     const release = await lockFolder(path)
     try {
+      await settle(path)
       await checkRunFolder(path, record, { fresh })
       if (fresh) await removeRun(path)
       await removeScratch(path)
@@ -101,7 +110,7 @@ export async function openRunFolder(
       let current: RunRecord = { ...record, history: earlier?.history }
       const update = (changes: Partial<RunRecord>) => {
         current = { ...current, ...changes }
-        return writeJsonAtomic(join(path, 'experiment.json'), { kind, schemaVersion: 1, ...current })
+        return writeFileAtomic(join(path, 'experiment.json'), recordText(current))
       }
       await update({})
       return { path, record: () => current, update, release }
@@ -167,7 +176,7 @@ export async function readRecord(path: string): Promise<RunRecord> {
 /** Removes a run's own files, and nothing that a person may have put beside them. */
 async function removeRun(path: string): Promise<void> {
   for (const name of await readdir(path)) {
-    const ours = jobFolder.test(name) || (resultFiles as readonly string[]).includes(name)
+    const ours = isJobFolder(name) || (resultFiles as readonly string[]).includes(name)
     if (ours) await rm(join(path, name), { recursive: true, force: true })
   }
   // Last, so that a removal cut short is still known as a run.

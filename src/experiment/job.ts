@@ -126,8 +126,13 @@ export interface JobContext {
 }
 
 /** How far a job is; the beginning where its folder is not there yet. */
-export async function readProgress(folder: string, job: Job): Promise<Progress> {
-  const path = join(folder, job.name, 'progress.json')
+export function readProgress(folder: string, job: Job): Promise<Progress> {
+  return readProgressOf(join(folder, job.name))
+}
+
+/** The same for a job's own folder. */
+export async function readProgressOf(jobFolder: string): Promise<Progress> {
+  const path = join(jobFolder, 'progress.json')
   const beginning: Progress = {
     schemaVersion: 1,
     steps: 0,

@@ -38,3 +38,16 @@ export const lookAlpha = (plan: LookPlan): number => 0.05 / lookCount(plan)
 export function oneMore(seeds: readonly number[]): number[] {
   return [...seeds, Math.max(0, ...seeds) + 1]
 }
+
+/**
+ * Warnings where the verdict was read before at the plain level, with other seeds (null: with any).
+ * `read` are the seeds of each reading.
+ */
+export function readBefore(read: readonly number[][], seeds: readonly number[] | null): string[] {
+  const before = read.filter((each) => each.join() !== seeds?.join())
+  if (before.length === 0) return []
+  return [
+    `The verdict was read before, with ${before.map(({ length }) => length).join(' and ')} seeds an arm: each reading adds ` +
+      'to the chance of a false `moved`. Decide on --until-resolved before the first.',
+  ]
+}

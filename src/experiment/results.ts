@@ -20,11 +20,33 @@ import type { StepMetrics } from '../train/loop.ts'
 import { type ArmName, armNames } from './arms.ts'
 import type { Settings } from './defaults.ts'
 import { type JobOutcome, sharedBase } from './job.ts'
+import { type LookPlan, lookAlpha, lookCount, readBefore } from './looks.ts'
 
 const share = z.number().min(0).max(1)
 const interval: z.ZodType<Interval> = z.tuple([z.number(), z.number()])
 
 const verdictSchema = z.enum(['moved', 'moved the wrong way', 'flat', 'unresolved'])
+
+const lookSchema = z.strictObject({
+  seeds: z.number().int(),
+  recipeVsBaseline: z.number(),
+  ci95: interval,
+  p: z.number(),
+  verdict: verdictSchema,
+})
+export type Look = z.infer<typeof lookSchema>
+
+const counted = z.strictObject({ changed: z.number().int(), of: z.number().int() })
+const regradeSchema = z.strictObject({
+  /** Names and versions of the verifiers. */
+  from: z.string(),
+  to: z.string(),
+  /** Notes and replies of the evaluations whose grade changed. */
+  evaluation: counted,
+  /** Of training, whose grades were paid as rewards and are kept: those that would be others now. */
+  training: counted,
+})
+export type Regrade = z.infer<typeof regradeSchema>
 
 const boardSchema: z.ZodType<ReaderCounts> = z.strictObject({
   noteAcc: share,
@@ -111,18 +133,12 @@ export const resultsSchema = z.strictObject({
       maxSeeds: z.number().int(),
       looks: z.number().int(),
       alpha: z.number(),
-      taken: z.array(
-        z.strictObject({
-          seeds: z.number().int(),
-          recipeVsBaseline: z.number(),
-          ci95: interval,
-          p: z.number(),
-          verdict: verdictSchema,
-        }),
-      ),
+      taken: z.array(lookSchema),
     })
     .nullable()
     .default(null),
+  /** Each time that the stored rollouts were graded again. */
+  regrades: z.array(regradeSchema).default([]),
   checks: z.strictObject({
     noise: z
       .strictObject({ runs: z.array(share), runStd: z.number(), t: z.number(), band: z.number() })
@@ -166,10 +182,11 @@ export interface RunFacts {
   versions: Record<string, string>
   failed: Results['failed']
   finishedAt: string
-  /** Level of the comparison; 0.05 unless told. */
-  alpha?: number
-  /** Reasons to doubt the comparison that its data do not show. */
-  warnings?: string[]
+  /** Where seeds are added until resolved: the plan, and the looks before this one. */
+  looks?: { plan: LookPlan; before: readonly Look[] }
+  /** The seeds with which the verdict was read before, at the plain level. */
+  read?: readonly number[][]
+  regrades?: readonly Regrade[]
 }
 
 /** What decides how an experiment's evaluations are drawn and graded. */
@@ -212,6 +229,7 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
     baseline: trainedArm(trained('baseline')),
     recipe: trainedArm(trained('recipe')),
   }
+  const found = delta(facts, outcomes)
   return {
     schemaVersion: 1,
     model: facts.model,
@@ -219,8 +237,9 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
     config: facts.config,
     seeds: facts.seeds,
     arms,
-    delta: delta(facts, outcomes),
-    sequential: null,
+    delta: found,
+    sequential: sequential(facts, found),
+    regrades: [...(facts.regrades ?? [])],
     checks: {
       noise: noise(arms),
       decontamination: { dropped: facts.dropped },
@@ -331,10 +350,10 @@ const baseRuns = (outcomes: readonly JobOutcome[]) =>
   outcomes.filter(({ job }) => job.trained === null && job.name !== sharedBase)
 
 function delta(facts: RunFacts, outcomes: readonly JobOutcome[]): Results['delta'] {
-  const { failed, alpha } = facts
+  const { failed, looks, read = [], seeds } = facts
   const compared = comparison(facts.evaluation, outcomes)
   if (!compared) return null
-  const input = { ...compared, alpha }
+  const input = { ...compared, alpha: looks && lookAlpha(looks.plan) }
   const found = compare(input)
   const incomplete = failed.map(({ job }) => job).join(', ')
   return {
@@ -346,8 +365,20 @@ function delta(facts: RunFacts, outcomes: readonly JobOutcome[]): Results['delta
     p: found.p,
     smallestEffect: found.smallestEffect,
     flatWithin: found.flatWithin,
-    warnings: [...found.warnings, ...(facts.warnings ?? [])],
+    warnings: [...found.warnings, ...readBefore(read, looks ? null : seeds)],
     toResolve: failed.length === 0 && found.verdict === 'unresolved' ? seedsToResolve(input) : null,
+  }
+}
+
+function sequential({ looks, seeds }: RunFacts, found: Results['delta']): Results['sequential'] {
+  if (!looks || !found) return null
+  const { plan, before } = looks
+  const { recipeVsBaseline, ci95, p, verdict } = found
+  return {
+    maxSeeds: plan.maxSeeds,
+    looks: lookCount(plan),
+    alpha: lookAlpha(plan),
+    taken: [...before, { seeds: seeds.length, recipeVsBaseline, ci95, p, verdict }],
   }
 }
 

@@ -7,16 +7,13 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { writeFileAtomic, writeJsonAtomic } from '../files.ts'
+import { writeFileAtomic } from '../files.ts'
 import { locateModel } from '../hub/model.ts'
-import { writeReport } from '../report/html.ts'
-import { post } from '../report/post.ts'
-import { tableMarkdown } from '../report/table.ts'
 import type { Problem } from '../tasks/types.ts'
 import { type ArmName, armNames } from './arms.ts'
 import { builtInModel, configRecord, type Experiment } from './config.ts'
 import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
-import { checkRunFolder, type History, openRunFolder, type RunFolder, type RunRecord } from './folder.ts'
+import { checkRunFolder, type History, openRunFolder, type RunFolder } from './folder.ts'
 import {
   errorFile,
   isFinished,
@@ -30,9 +27,10 @@ import {
   runJob,
   stepsOf,
 } from './job.ts'
-import { lookAlpha, lookCount, oneMore, planLooks } from './looks.ts'
+import { oneMore, planLooks } from './looks.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
-import { evaluationFacts, type Results, resultsSchema, summarise } from './results.ts'
+import { evaluationFacts, type Look, type Results, summarise } from './results.ts'
+import { writeResults } from './write-results.ts'
 
 export interface RunOptions {
   /** The run folder: new, empty, or of the same experiment. */
@@ -117,13 +115,13 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     }
     folder = await openRunFolder(out, record, how)
 
-    const read = folder.record().history?.read ?? []
+    const { history = {} } = folder.record()
     const finished = new Map<string, JobOutcome>()
-    const taken: NonNullable<Results['sequential']>['taken'] = []
+    let before: readonly Look[] = []
     for (let seeds = record.seeds; ; seeds = oneMore(seeds)) {
-      if (taken.length > 0) await folder.update({ seeds })
+      if (before.length > 0) await folder.update({ seeds })
       const failed = await runJobs(planJobs({ ...experiment, seeds }, arms), finished)
-      const found = summarise(
+      const results = summarise(
         {
           model,
           task: { name: experiment.task.name, train: train.length, holdout: holdout.length },
@@ -134,24 +132,21 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
           versions: versions(experiment),
           failed,
           finishedAt: new Date().toISOString(),
-          alpha: looks && lookAlpha(looks),
-          warnings: readBefore(read, looks ? null : seeds),
+          looks: looks && { plan: looks, before },
+          read: history.read,
+          regrades: history.regrades,
         },
         [...finished.values()],
       )
-      const { delta } = found
-      if (!looks || !delta) {
-        if (delta && failed.length === 0) await folder.update({ history: noted(folder.record(), seeds) })
-        return await writeResults(out, found)
+      await writeResults(out, results)
+      const { delta, sequential } = results
+      if (!sequential) {
+        if (delta && failed.length === 0) await folder.update({ history: noted(history, seeds) })
+        return results
       }
-      const { recipeVsBaseline, ci95, p, verdict } = delta
-      taken.push({ seeds: seeds.length, recipeVsBaseline, ci95, p, verdict })
-      const { maxSeeds } = looks
-      const results = await writeResults(out, {
-        ...found,
-        sequential: { maxSeeds, looks: lookCount(looks), alpha: lookAlpha(looks), taken: [...taken] },
-      })
-      if (verdict !== 'unresolved' || failed.length > 0 || seeds.length >= maxSeeds) return results
+      before = sequential.taken
+      const last = seeds.length >= sequential.maxSeeds
+      if (delta?.verdict !== 'unresolved' || failed.length > 0 || last) return results
     }
   } finally {
     await engine?.close()
@@ -199,31 +194,10 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
 }
 
 /** The history with one more reading of the verdict at the plain level. */
-function noted({ history }: RunRecord, seeds: number[]): History {
-  const read = history?.read ?? []
-  return sameSeeds(read, seeds) ? { ...history } : { ...history, read: [...read, seeds] }
-}
-
-const sameSeeds = (read: number[][], seeds: number[]) => read.some((each) => each.join() === seeds.join())
-
-/** A warning where the verdict was read before, at the plain level, with other seeds (null: with any). */
-function readBefore(read: number[][], seeds: number[] | null): string[] {
-  const before = read.filter((each) => each.join() !== seeds?.join())
-  if (before.length === 0) return []
-  return [
-    `The verdict was read before, with ${before.map(({ length }) => length).join(' and ')} seeds an arm: each reading adds ` +
-      'to the chance of a false `moved`. Decide on --until-resolved before the first.',
-  ]
-}
-
-/** Writes the results and the texts made from them. An unchanged result keeps its file, and so its date. */
-async function writeResults(out: string, results: Results): Promise<Results> {
-  resultsSchema.parse(results)
-  await writeJsonAtomic(join(out, 'results.json'), results)
-  await writeFileAtomic(join(out, 'table.md'), tableMarkdown(results))
-  await writeFileAtomic(join(out, 'post.md'), post(results))
-  await writeReport(out)
-  return results
+function noted(history: History, seeds: number[]): History {
+  const { read = [] } = history
+  const known = read.some((each) => each.join() === seeds.join())
+  return known ? history : { ...history, read: [...read, seeds] }
 }
 
 const problemKey = ({ id, question, gold }: Problem) => [id, question, gold]

@@ -11,6 +11,7 @@ import type { ArmName } from './arms.ts'
 import { type RunRecord, readRecord } from './folder.ts'
 import { isFinished, type Job, type JobOutcome, planJobs, readOutcome, readProgress } from './job.ts'
 import { type Results, resultsSchema } from './results.ts'
+import { isUnsettled } from './staged.ts'
 
 const whole = z.number().int().min(0)
 const rounds = z.object({
@@ -58,6 +59,11 @@ export interface StoredRun {
  */
 export async function openStoredRun(folder: string): Promise<StoredRun> {
   const record = await readRecord(folder)
+  if (await isUnsettled(folder)) {
+    throw new UserError(
+      `Grading ${folder} again was cut short: finish it first with message-board regrade ${folder}.`,
+    )
+  }
   const { identity, arms } = await readJsonFile(join(folder, 'experiment.json'), storedSchema)
   const results = await readJsonFile(join(folder, 'results.json'), resultsSchema.nullable(), {
     optional: true,

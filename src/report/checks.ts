@@ -29,6 +29,11 @@ export function checkLines(results: Results): [what: string, said: string][] {
           ],
         ] as [string, string][])
       : []),
+    ...results.regrades.map(({ from, to, evaluation, training }): [string, string] => [
+      'graded again',
+      `${from} to ${to}: ${evaluation.changed} of ${evaluation.of} grades of the evaluations changed; ` +
+        `${training.changed} of ${training.of} of training would have`,
+    ]),
     ...failed.map(({ job, why }): [string, string] => [`${job} failed`, why]),
     [
       'noise',

@@ -1,0 +1,33 @@
+/** `message-board regrade`: grades a run's stored rollouts again and says what changed. */
+import { regrade } from '../experiment/regrade.ts'
+import { signed } from '../report/rows.ts'
+import { tableText } from '../report/table.ts'
+import { experimentOf } from './experiment-file.ts'
+
+export async function regradeCommand(
+  folder: string,
+  file: string | undefined,
+  { json }: { json?: boolean },
+): Promise<void> {
+  const grader = file === undefined ? undefined : (await experimentOf(file)).grader
+  const { before, results, ...found } = await regrade(folder, grader)
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ schemaVersion: 1, ...found, results }, null, 2)}\n`)
+    return
+  }
+  const { from, to, evaluation, training, continues } = found
+  const verdict = ({ delta }: typeof results) =>
+    delta ? `${signed(delta.recipeVsBaseline)}, ${delta.verdict}` : 'not compared'
+  const lines = [
+    `${folder}: graded by ${from}, and again by ${to}.`,
+    `${evaluation.changed} of ${evaluation.of} grades of the evaluations changed.`,
+    `${training.changed} of ${training.of} grades of training would be others; they stay as they were paid.`,
+    continues
+      ? 'run continues this folder.'
+      : 'run does not continue this folder: its policies were trained for the other verifier.',
+    results === before
+      ? 'Nothing was written.'
+      : `recipe - baseline: ${verdict(before)}; now ${verdict(results)}.`,
+  ]
+  process.stdout.write(`${lines.join('\n')}\n\n${tableText(results)}`)
+}

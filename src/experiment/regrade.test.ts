@@ -1,0 +1,204 @@
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Grader } from '../grade/types.ts'
+import { writeTinyModel } from '../selftest/tiny-model.ts'
+import { lockFolder } from './lock.ts'
+import { powerAfter } from './power.ts'
+import { regrade } from './regrade.ts'
+import { type Results, withoutTimings } from './results.ts'
+import { runExperiment } from './run.ts'
+import { replaceFiles, settle } from './staged.ts'
+import { tinyExperiment } from './testing/tiny-experiment.ts'
+
+let folder: string
+let model: string
+/** A whole run, never changed: each test works on a copy. */
+let whole: string
+let original: Results
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'regrade-'))
+  model = join(folder, 'model')
+  await writeTinyModel(model, 1)
+  whole = join(folder, 'whole')
+  original = await runExperiment(tinyExperiment(model), { out: whole })
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+let copies = 0
+async function copy(): Promise<string> {
+  const path = join(folder, `copy-${copies++}`)
+  await cp(whole, path, { recursive: true })
+  return path
+}
+
+/** The run's own rule and its opposite, as later versions of its verifier. */
+const { grader } = tinyExperiment('any')
+const renamed: Grader = { ...grader, version: '2' }
+const flipped: Grader = {
+  name: grader.name,
+  version: '3',
+  grade: (reply, gold) => ({ answer: 'x', correct: !grader.grade(reply, gold).correct }),
+}
+
+const text = (run: string, name: string) => readFile(join(run, name), 'utf8')
+const lines = async (run: string, job: string) =>
+  (await text(run, `${job}/rollouts.jsonl`))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+/** Every file of a folder with its text. */
+async function snapshot(run: string): Promise<Record<string, string>> {
+  const found = await readdir(run, { recursive: true, withFileTypes: true })
+  const files = found.filter((entry) => entry.isFile() && !entry.name.startsWith('.lock'))
+  const paths = files.map(({ parentPath, name }) => join(parentPath, name))
+  return Object.fromEntries(
+    await Promise.all(
+      paths.map(async (path) => [path.slice(run.length), await readFile(path, 'base64')] as const),
+    ),
+  )
+}
+
+describe('regrade', () => {
+  it('writes nothing where nothing changed', async () => {
+    const before = await snapshot(whole)
+    const found = await regrade(whole, grader)
+    const posts = 7 * 6 * 8
+    expect(found).toMatchObject({
+      from: 'even length 1',
+      to: 'even length 1',
+      evaluation: { changed: 0, of: posts },
+      training: { changed: 0, of: 4 * 3 * 2 * 8 },
+    })
+    expect(found.results).toEqual(original)
+    expect(await snapshot(whole)).toEqual(before)
+  })
+
+  it('grades the evaluations again, and leaves what training was paid', async () => {
+    const run = await copy()
+    const found = await regrade(run, flipped)
+    expect(found.evaluation.changed).toBe(found.evaluation.of)
+    expect(found.training.changed).toBe(found.training.of)
+    const { results } = found
+    expect(JSON.parse(await text(run, 'results.json'))).toEqual(results)
+    expect(results.arms.recipe!.passAt1).toBeCloseTo(1 - original.arms.recipe!.passAt1, 12)
+    expect(results.arms.base!.board.noteAcc).toBeCloseTo(1 - original.arms.base!.board.noteAcc, 12)
+    expect(results.delta!.recipeVsBaseline).toBeCloseTo(-original.delta!.recipeVsBaseline, 12)
+    expect(results.versions.grader).toBe('even length 3')
+    expect(results.config.grader).toEqual({ name: 'even length', version: '3' })
+    expect(results.regrades).toEqual([
+      { from: 'even length 1', to: 'even length 3', evaluation: found.evaluation, training: found.training },
+    ])
+    expect(results.trainTrace).toEqual(original.trainTrace)
+    expect(results.checks.hackScan).toEqual(original.checks.hackScan)
+    const [was, is] = [await lines(whole, 'recipe-s17'), await lines(run, 'recipe-s17')]
+    expect(is.slice(0, 6)).toEqual(was.slice(0, 6))
+    expect(is.at(-1).replies[0]).toEqual({
+      ...was.at(-1).replies[0],
+      answer: 'x',
+      correct: !was.at(-1).replies[0].correct,
+    })
+    expect(await text(run, 'table.md')).toContain('graded again')
+    expect(await text(run, 'report.html')).not.toBe(await text(whole, 'report.html'))
+
+    // Its policies learned from other rewards, so the new verifier's run is another experiment.
+    const again = runExperiment(tinyExperiment(model, { grader: flipped }), { out: run })
+    await expect(again).rejects.toThrow(/config\.grader\.version: "1" before, "3" now/)
+    // The old one is as before, and back.
+    expect((await regrade(run, grader)).results.delta).toEqual(original.delta)
+  })
+
+  it('lets run go on where training would have been paid the same', async () => {
+    const run = await copy()
+    const { results, continues } = await regrade(run, renamed)
+    expect(continues).toBe(true)
+    expect(withoutTimings(results)).toEqual({
+      ...(withoutTimings(original) as object),
+      config: results.config,
+      versions: { ...original.versions, grader: 'even length 2' },
+      regrades: results.regrades,
+    })
+    const further = await runExperiment(tinyExperiment(model, { grader: renamed, seeds: [17, 18, 19] }), {
+      out: run,
+    })
+    expect(further.arms.recipe!.perSeed.slice(0, 2)).toEqual(original.arms.recipe!.perSeed)
+    expect(further.regrades).toEqual(results.regrades)
+  })
+
+  it('takes the looks again where seeds were added until resolved', async () => {
+    const run = join(folder, 'looked')
+    const before = await runExperiment(tinyExperiment(model), { out: run, maxSeeds: 3 })
+    const { results } = await regrade(run, flipped)
+    expect(results.sequential!.taken.map(({ recipeVsBaseline }) => recipeVsBaseline)).toEqual(
+      before.sequential!.taken.map(({ recipeVsBaseline }) => expect.closeTo(-recipeVsBaseline, 12)),
+    )
+  })
+
+  it('refuses a running folder, one without results, and a verifier it does not have', async () => {
+    const run = await copy()
+    const release = await lockFolder(run)
+    await expect(regrade(run, flipped)).rejects.toThrow(/is writing this folder/)
+    release()
+    await expect(regrade(run)).rejects.toThrow(/name the experiment file/)
+    await rm(join(run, 'results.json'))
+    await expect(regrade(run, flipped)).rejects.toThrow(/no results\.json/)
+    await expect(regrade(model)).rejects.toThrow(/is no run folder/)
+    expect(await readdir(model)).not.toContain('.lock-1')
+  })
+})
+
+describe('files that change together', () => {
+  const files = new Map([
+    ['a.txt', 'new a'],
+    ['sub/b.txt', 'new b'],
+  ])
+
+  async function old(): Promise<string> {
+    const path = await mkdtemp(join(folder, 'staged-'))
+    await mkdir(join(path, 'sub'))
+    for (const name of ['a.txt', 'sub/b.txt', 'c.txt']) await writeFile(join(path, name), 'old')
+    return path
+  }
+  const texts = async (path: string) =>
+    Promise.all(
+      ['a.txt', 'sub/b.txt', 'c.txt'].map((name) => readFile(join(path, name), 'utf8').catch(() => null)),
+    )
+
+  it('are all replaced, and others removed', async () => {
+    const path = await old()
+    await replaceFiles(path, files, ['c.txt'])
+    expect(await texts(path)).toEqual(['new a', 'new b', null])
+    expect(await readdir(path)).not.toContain('.staged')
+  })
+
+  it('are all old after a kill before the list was written, and all new after one that came later', async () => {
+    const before = await old()
+    await mkdir(join(before, '.staged'))
+    await writeFile(join(before, '.staged/0'), 'new a')
+    await settle(before)
+    expect(await texts(before)).toEqual(['old', 'old', 'old'])
+    expect(await readdir(before)).not.toContain('.staged')
+
+    // The first file was moved already when the kill came.
+    const after = await old()
+    await mkdir(join(after, '.staged'))
+    await writeFile(join(after, 'a.txt'), 'new a')
+    await writeFile(join(after, '.staged/1'), 'new b')
+    const list = { files: [...files.keys()], removed: ['c.txt'] }
+    await writeFile(join(after, '.staged/list.json'), JSON.stringify(list))
+    await settle(after)
+    expect(await texts(after)).toEqual(['new a', 'new b', null])
+  })
+
+  it('are not read while they wait', async () => {
+    const run = await copy()
+    await mkdir(join(run, '.staged'))
+    await writeFile(join(run, '.staged/list.json'), JSON.stringify({ files: [], removed: [] }))
+    await expect(powerAfter(run)).rejects.toThrow(/cut short: finish it first/)
+    await regrade(run, grader)
+    expect((await powerAfter(run)).seeds).toBe(2)
+  })
+})
