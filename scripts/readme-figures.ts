@@ -1,0 +1,58 @@
+/**
+ * Puts a run's table and the bench's figures into README.md, between its markers, so that no number there is typed:
+ *
+ *   npx tsx scripts/readme-figures.ts RUN_FOLDER
+ */
+
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { resultsSchema } from '../src/experiment/results.ts'
+import { readJsonFile, writeFileAtomic } from '../src/files.ts'
+import { tableText } from '../src/report/table.ts'
+import { table } from './markdown.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const run = process.argv[2]
+if (run === undefined) throw new Error('give the run folder: npx tsx scripts/readme-figures.ts RUN_FOLDER')
+
+const phasesSchema = z.object({
+  machine: z.object({ processor: z.string(), threads: z.number() }),
+  versions: z.record(z.string(), z.string()),
+  peakMiB: z.number(),
+  phases: z.array(
+    z.object({ phase: z.string(), seconds: z.array(z.number()), tokens: z.number(), what: z.string() }),
+  ),
+})
+
+const results = await readJsonFile(join(run, 'results.json'), resultsSchema)
+const bench = await readJsonFile(join(root, 'bench/results/phases.json'), phasesSchema)
+
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]
+const rows = bench.phases.map(({ phase, seconds, tokens, what }) => [
+  phase,
+  median(seconds).toFixed(3),
+  tokens === 0 ? '' : `${Math.round(tokens / median(seconds))} ${what}`,
+])
+const sections: Record<string, string> = {
+  result: `What it printed, in ${results.timing.minutes.toFixed(1)} minutes on two cores (Node ${results.versions.node.slice(1)}):
+
+\`\`\`text
+${tableText(results).trimEnd()}
+\`\`\``,
+  speed: `${bench.machine.threads} cores of an ${bench.machine.processor}, Node ${bench.versions.node.slice(1)}, onnxruntime-node ${bench.versions['onnxruntime-node']} (\`npm run bench\`; medians; peak memory ${bench.peakMiB.toFixed(0)} MiB). One step of the default experiment is
+a draft, a read, a forward and backward pass over the replies that earned more or less than their group, and an
+optimiser step.
+
+${table(['phase', 'seconds', 'a second'], rows)}`,
+}
+
+let readme = await readFile(join(root, 'README.md'), 'utf8')
+for (const [name, text] of Object.entries(sections)) {
+  const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
+  const [start, end] = [readme.indexOf(open), readme.indexOf(close)]
+  if (start < 0 || end < start) throw new Error(`README.md lacks the markers ${open} and ${close}`)
+  readme = `${readme.slice(0, start + open.length)}\n${text}\n${readme.slice(end)}`
+}
+await writeFileAtomic(join(root, 'README.md'), readme)
