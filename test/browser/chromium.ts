@@ -32,6 +32,9 @@ export const launch = (): Promise<Browser> =>
     ],
   })
 
+/** Waits as long as a busy machine may need until a value is what it should be. */
+export const eventually = <T>(value: () => Promise<T> | T) => expect.poll(value, { timeout: 30_000 })
+
 export interface Watched {
   page: Page
   /** Fails where the page logged an error, threw, opened a dialogue or broke its content policy. */
@@ -48,6 +51,7 @@ export async function openPage(
     viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
     colorScheme: options.dark ? 'dark' : 'light',
   })
+  page.setDefaultTimeout(60_000)
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(String(error)))
   page.on('console', (message) => {

@@ -8,7 +8,7 @@ import { lockFolder } from '../../src/experiment/lock.ts'
 import { type Dashboard, serve } from '../../src/serve/server.ts'
 import type { JobProgress } from '../../src/view/record.ts'
 import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
-import { chromiumPath, launch, openPage } from './chromium.ts'
+import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
 
 describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
   let browser: Browser
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
       page.getByLabel(what).evaluate((each) => (each as unknown as { value: number }).value)
 
     for (const name of ['base-1', 'base-2', 'base-3', 'base-shared']) await (await run.job(name, 1))()
-    await expect.poll(() => bar('base-shared, held-out problems')).toBe(30)
+    await eventually(() => bar('base-shared, held-out problems')).toBe(30)
     expect(await page.locator('.count').textContent()).toContain('30 of 30')
 
     const step = await run.job('baseline-s17', 3)
@@ -105,10 +105,10 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
     await page.locator('tr.running').getByText('baseline-s17').waitFor()
     await page.getByRole('heading', { name: 'Latest boards' }).waitFor()
     expect(await page.locator('.latest article').count()).toBe(3)
-    await expect.poll(() => page.locator('#training .plot svg').count()).toBe(9)
+    await eventually(() => page.locator('#training .plot svg').count()).toBe(9)
     await step()
     await step()
-    await expect.poll(() => bar('baseline-s17, held-out problems')).toBe(30)
+    await eventually(() => bar('baseline-s17, held-out problems')).toBe(30)
 
     // While a problem is read, the run goes on and the page stays.
     await page.locator('.table-row a').first().click()
@@ -122,7 +122,7 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
     const { delta } = JSON.parse(await readFile(join(made, 'results.json'), 'utf8')) as {
       delta: { why: string }
     }
-    await expect.poll(() => page.locator('.lead').first().textContent()).toBe(delta.why)
+    await eventually(() => page.locator('.lead').first().textContent()).toBe(delta.why)
     expect(await page.locator('#arms .plot svg').count()).toBe(1)
     expect(await page.locator('#progress').count()).toBe(0)
     expectQuiet()
@@ -139,11 +139,11 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
     })
     const port = Number(new URL(dashboard.url).port)
     const { page } = await openPage(browser, `${dashboard.url}#/run/second`)
-    await expect.poll(() => page.locator('.count').textContent()).toContain('30 of 30')
+    await eventually(() => page.locator('.count').textContent()).toContain('30 of 30')
     await dashboard.close()
     await page.getByRole('alert').waitFor()
     dashboard = await serve({ folder: join(folder, 'runs'), port })
-    await expect.poll(() => page.getByRole('alert').count(), { timeout: 15_000 }).toBe(0)
+    await eventually(() => page.getByRole('alert').count()).toBe(0)
     await page.locator('.table-row a').first().click()
     await page.locator('.column .note').first().waitFor()
     await page.close()

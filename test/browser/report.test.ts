@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { RolloutLine } from '../../src/experiment/job.ts'
 import { writeReport } from '../../src/report/html.ts'
 import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
-import { chromiumPath, launch, openPage } from './chromium.ts'
+import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
 
 /** What a model might write, to the harm of whoever shows it. */
 const hostile = [
@@ -73,7 +73,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     const { page, expectQuiet } = await openPage(browser, url)
     const count = async () =>
       Number(/^(\d+) of 60/.exec((await page.locator('.count').textContent()) ?? '')?.[1])
-    await expect.poll(count).toBe(60)
+    await eventually(count).toBe(60)
     await page.locator('.chip', { hasText: 'Rescued' }).click()
     await page.getByLabel('Look in').selectOption('recipe')
     const hits = jobs[0].filter((_, i) => jobs.some((lines) => rescued(lines[i]) >= 0)).length
@@ -102,16 +102,16 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expectQuiet()
     await page.close()
     const again = await openPage(browser, address)
-    await expect.poll(() => again.page.locator('h1.question').textContent()).toBe(expected.problem.question)
+    await eventually(() => again.page.locator('h1.question').textContent()).toBe(expected.problem.question)
     await again.page.close()
   })
 
   it('searches notes and replies too', async () => {
     const { page, expectQuiet } = await openPage(browser, url)
     await page.getByRole('searchbox').fill('END of a megabyte')
-    await expect.poll(() => page.locator('.count').textContent()).toContain('0 of 60')
+    await eventually(() => page.locator('.count').textContent()).toContain('0 of 60')
     await page.getByLabel('in notes and replies too').check()
-    await expect.poll(() => page.locator('.count').textContent()).toContain('1 of 60')
+    await eventually(() => page.locator('.count').textContent()).toContain('1 of 60')
     expectQuiet()
     await page.close()
   })
@@ -154,23 +154,23 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     for (let i = 0; i < 30 && (await focused()).row === undefined; i++) await press('Tab')
     expect((await focused()).row).toBe('0')
     await press('ArrowDown', 'ArrowDown')
-    await expect.poll(async () => (await focused()).row).toBe('2')
+    await eventually(async () => (await focused()).row).toBe('2')
     await press('End')
     const last = Number(/^(\d+)/.exec((await page.locator('.count').textContent()) ?? '')?.[1]) - 1
-    await expect.poll(async () => (await focused()).row).toBe(String(last))
+    await eventually(async () => (await focused()).row).toBe(String(last))
     await press('Home')
-    await expect.poll(async () => (await focused()).row).toBe('0')
+    await eventually(async () => (await focused()).row).toBe('0')
     await press('ArrowDown')
-    await expect.poll(async () => (await focused()).row).toBe('1')
+    await eventually(async () => (await focused()).row).toBe('1')
     await press('Enter')
     // A screen reader begins at the question.
-    await expect.poll(async () => (await focused()).tag).toBe('H1')
+    await eventually(async () => (await focused()).tag).toBe('H1')
     const question = (await focused()).text
     await press('ArrowRight')
-    await expect.poll(async () => (await focused()).text).not.toBe(question)
+    await eventually(async () => (await focused()).text).not.toBe(question)
     await press('Escape')
     // Back where one was.
-    await expect.poll(async () => (await focused()).row).toBe('1')
+    await eventually(async () => (await focused()).row).toBe('1')
     expectQuiet()
     await page.close()
   })
