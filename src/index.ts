@@ -1,4 +1,4 @@
-/** The public API: define an experiment, run it, read what it found. */
+/** The public API: define an experiment, run it, read what it found. docs/api.md lists it with an example each. */
 
 export { notePrompt, readPrompt } from './board/prompts.ts'
 export { type ReaderCounts, vote, whatReadersDid } from './board/readers.ts'
@@ -12,13 +12,27 @@ export { referenceSettings, type Settings, smallPolicySettings } from './experim
 export { openEngine } from './experiment/engine.ts'
 export { evaluateModel } from './experiment/evaluate.ts'
 export type { RolloutLine, RunEvent } from './experiment/job.ts'
+export {
+  measurePilot,
+  type Pilot,
+  type PowerAfter,
+  type PowerBefore,
+  pilotFrom,
+  powerAfter,
+  powerBefore,
+} from './experiment/power.ts'
+export { type Regraded, regrade } from './experiment/regrade.ts'
 export { type Results, resultsSchema, withoutTimings } from './experiment/results.ts'
 export { type RunOptions, runExperiment } from './experiment/run.ts'
+export { readAnswer, readBoxed } from './grade/answer.ts'
 export { mathGrader } from './grade/grader.ts'
+export { answersEqual, mathEqual } from './grade/math-equal.ts'
 export type { Grade, Grader } from './grade/types.ts'
+export { writeReport } from './report/html.ts'
 export { post } from './report/post.ts'
 export { tableMarkdown, tableText } from './report/table.ts'
 export * from './stats/index.ts'
+export { decontaminate } from './tasks/decontaminate.ts'
 export { fromFile } from './tasks/files.ts'
 export { gsm8k, math, svamp } from './tasks/named.ts'
 export type { Problem, Split, Task } from './tasks/types.ts'
