@@ -37,13 +37,14 @@ import { table } from './markdown.ts'
 
 type Kind = 'null' | 'effect'
 
-const EXPERIMENTS: Record<Kind, number> = { null: 40, effect: 20 }
-const SEEDS = 2
+/** Held-out problems, and training seeds and steps of a trained arm. Null experiments are many, so they are short. */
+const designs: Record<Kind, { experiments: number; holdout: number; seeds: number; steps: number }> = {
+  null: { experiments: 40, holdout: 60, seeds: 2, steps: 10 },
+  effect: { experiments: 20, holdout: 120, seeds: 3, steps: 40 },
+}
 const BASE_RUNS = 3
-const HOLDOUT = 60
 const TRAIN = 256
-const STEPS: Record<Kind, number> = { null: 10, effect: 30 }
-/** Training seeds start here; each experiment takes the next 2 x SEEDS of them. */
+/** Training seeds start here: ten for each experiment, the baseline's in the first half of them. */
 const FIRST_SEED = 1000
 
 interface Planned {
@@ -61,6 +62,7 @@ interface Line extends Planned {
   holdout: number
   model: string
   versions: Record<string, string>
+  processor: string
   delta: number
   ci95: [number, number]
   p: number
@@ -74,13 +76,13 @@ interface Line extends Planned {
 }
 
 function planned(): Planned[] {
-  const kinds = Object.entries(EXPERIMENTS) as [Kind, number][]
-  return kinds
-    .flatMap(([kind, count]) => Array.from({ length: count }, (_, i) => ({ kind, number: i + 1 })))
+  // The long ones first, so that the last lane to end does not keep the others waiting.
+  return (['effect', 'null'] as const)
+    .flatMap((kind) => Array.from({ length: designs[kind].experiments }, (_, i) => ({ kind, number: i + 1 })))
     .map((one, i) => {
-      const seedsFrom = (offset: number) =>
-        Array.from({ length: SEEDS }, (_, s) => FIRST_SEED + 2 * SEEDS * i + offset + s)
-      return { ...one, taskSeed: i + 1, seeds: { baseline: seedsFrom(0), recipe: seedsFrom(SEEDS) } }
+      const seeds = (offset: number) =>
+        Array.from({ length: designs[one.kind].seeds }, (_, s) => FIRST_SEED + 10 * i + offset + s)
+      return { ...one, taskSeed: i + 1, seeds: { baseline: seeds(0), recipe: seeds(5) } }
     })
 }
 
@@ -91,16 +93,17 @@ const nameOf = ({ kind, number }: Planned) => `${kind} ${number}`
 
 async function runOne(one: Planned, engineOf: (experiment: Experiment) => Promise<Engine>): Promise<Line> {
   const started = performance.now()
+  const design = designs[one.kind]
   const define = (seeds: number[], train: { steps: number; learningRate?: number }) =>
     defineExperiment({
-      task: wordProblems({ train: TRAIN, holdout: HOLDOUT, seed: one.taskSeed }),
+      task: wordProblems({ train: TRAIN, holdout: design.holdout, seed: one.taskSeed }),
       arms: { baseline: { reads: own }, recipe: { reads: own } },
       train,
-      evaluation: { baseRuns: BASE_RUNS, problemsAtOnce: HOLDOUT },
+      evaluation: { baseRuns: BASE_RUNS, problemsAtOnce: 60 },
       seeds,
       engine: { threads: 1 },
     })
-  const trained = { steps: STEPS[one.kind] }
+  const trained = { steps: design.steps }
   const recipe = define(one.seeds.recipe, trained)
   const baseline = define(
     one.seeds.baseline,
@@ -131,6 +134,7 @@ async function runOne(one: Planned, engineOf: (experiment: Experiment) => Promis
       holdout: holdout.length,
       model: (await fingerprint(builtInModel)).slice(0, 12),
       versions: versions(recipe),
+      processor: cpus()[0]?.model ?? 'unknown',
       delta: found.delta,
       ci95: found.ci95,
       p: found.p,
@@ -278,11 +282,12 @@ function summarise(lines: Line[]) {
     }
   }
   const effect = mean(effects.map(({ delta }) => delta))
-  const sizes = { problems: HOLDOUT, seeds: SEEDS, rollouts: 4 }
+  const sizes = (kind: Kind) => ({ problems: designs[kind].holdout, seeds: designs[kind].seeds, rollouts: 4 })
   const covers = ([low, high]: [number, number], truth: number) => low <= truth && truth <= high
   return {
     model: lines[0].model,
     versions: lines[0].versions,
+    processors: [...new Set(lines.map(({ processor }) => processor))],
     null: {
       falseMoved: share(nulls, moved),
       excludesZero: share(nulls, ({ ci95 }) => !covers(ci95, 0)),
@@ -296,7 +301,7 @@ function summarise(lines: Line[]) {
       deltaStd: Math.sqrt(variance(nulls.map(({ delta }) => delta))),
       halfWidth: mean(nulls.map(({ ci95: [low, high] }) => (high - low) / 2)),
       seedStd: spread(nulls.flatMap(({ perSeed }) => [perSeed.baseline, perSeed.recipe])),
-      predictedMoved: predict(0, components(nulls), sizes).moved,
+      predictedMoved: predict(0, components(nulls), sizes('null')).moved,
       passAt1: mean(nulls.flatMap(({ perSeed }) => [...perSeed.baseline, ...perSeed.recipe])),
     },
     effect: {
@@ -307,7 +312,7 @@ function summarise(lines: Line[]) {
       meanDelta: effect,
       covers: share(effects, ({ ci95 }) => covers(ci95, effect)),
       deltaStd: Math.sqrt(variance(effects.map(({ delta }) => delta))),
-      predictedMoved: predict(effect, components(effects), sizes).moved,
+      predictedMoved: predict(effect, components(effects), sizes('effect')).moved,
       untrained: mean(effects.flatMap(({ perSeed }) => perSeed.baseline)),
       trained: mean(effects.flatMap(({ perSeed }) => perSeed.recipe)),
     },
@@ -356,14 +361,15 @@ function page(s: Summary): string {
 
 Written by \`npm run calibrate:training\` (\`scripts/calibrate-training.ts\`); every figure also in
 \`bench/results/calibration-training.json\`. Where [calibration.md](calibration.md) simulates scores, these are whole
-experiments with the built-in policy (\`${s.model}\`): real GRPO training, real evaluations, ${SEEDS} training seeds an arm,
-${HOLDOUT} held-out problems, 4 replies each, ${BASE_RUNS} evaluations of the base. Each has problems, training seeds and
-evaluations of its own, so they are independent of one another. Each took one thread ${s.secondsEach.null.toFixed(0)} seconds (${s.secondsEach.effect.toFixed(0)} with
-an effect), and all of them ${minutes.toFixed(0)} minutes of one core.
+experiments with the built-in policy (\`${s.model}\`) in its own settings: real GRPO training, real evaluations of 4 replies
+a problem, ${BASE_RUNS} evaluations of the base. Each has training and held-out problems, training seeds and evaluations of its
+own, so they are independent of one another. On one thread (${s.processors.join('; ')}) an experiment took ${s.secondsEach.null.toFixed(0)} seconds, one with an effect
+${s.secondsEach.effect.toFixed(0)}: ${minutes.toFixed(0)} minutes of one core in all.
 
 ## The same arm twice
 
-${of('null').length} experiments in which both arms read their own note and are trained for ${STEPS.null} steps: the true difference is 0.
+${of('null').length} experiments in which both arms read their own note and are trained for ${designs.null.steps} steps with ${designs.null.seeds} seeds each, and evaluated
+on ${designs.null.holdout} held-out problems: the true difference is 0.
 
 ${table(
   ['what', 'found'],
@@ -393,8 +399,9 @@ ${table(head, of('null').map(row))}
 
 ## One arm trained, the other not
 
-${of('effect').length} experiments in which the recipe is trained for ${STEPS.effect} steps and the baseline takes one step at a learning rate of
-1e-9, which leaves it the base: the effect is that of the training itself.
+${of('effect').length} experiments in which the recipe is trained for ${designs.effect.steps} steps and the baseline takes one step at a learning rate of
+1e-9, which leaves it the base; ${designs.effect.seeds} seeds each, ${designs.effect.holdout} held-out problems. The effect is that of the training itself,
+which raises the reward that it is paid.
 
 ${table(
   ['what', 'found'],
