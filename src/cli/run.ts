@@ -49,7 +49,8 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
     end()
     await extras.settled()
     process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
-    if (!flags.json) process.stderr.write(`\nAll of it is in ${out}.\n`)
+    if (!flags.json)
+      process.stderr.write(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
     if (results.failed.length > 0) {
       const names = results.failed.map(({ job }) => job).join(', ')
       process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)

@@ -3,9 +3,11 @@
  * can draw at once; the boards' texts follow in compressed blocks, which the page unpacks one at a time as they are
  * read. Reads the run folder and writes that one file.
  */
+import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, deflateRaw } from 'node:zlib'
+import { UserError } from '../errors.ts'
 import { writeAtomically } from '../files.ts'
 import { openRun, type RunIndex } from '../view/run-index.ts'
 import type { BoardColumns, BoardText } from '../view/types.ts'
@@ -30,7 +32,7 @@ export async function writeReport(folder: string, out?: string): Promise<string>
   const view = run.view()
   const order = readingOrder(run.columns())
   const columns = await compress(reordered(run.columns(), order, view.copies))
-  await writeAtomically(path, async (file) => {
+  const write = async (file: FileHandle) => {
     await file.writeFile(
       pageStart(
         page,
@@ -48,6 +50,10 @@ export async function writeReport(folder: string, out?: string): Promise<string>
       await file.writeFile(`${dataElement(attributes, await compress(texts))}\n`)
     }
     await file.writeFile(pageEnd)
+  }
+  await writeAtomically(path, write).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === undefined || error instanceof UserError) throw error
+    throw new UserError(`Cannot write ${path} (${error.code}): choose another place with --out.`)
   })
   return path
 }

@@ -38,7 +38,6 @@ export type JobProgress = z.infer<typeof progressSchema>
 /** One line of metrics.jsonl, as far as it is shown. */
 export const metricsSchema = z.looseObject({
   step: whole,
-  gradNorm: z.number(),
   sampledTokens: z.number(),
   seconds: z.record(z.string(), z.number()),
 })

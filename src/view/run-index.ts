@@ -182,8 +182,7 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
   const file = join(folder, job.planned.name, 'rollouts.jsonl')
   let pending: { step: number; boards: Board[] } = { step: 0, boards: [] }
   const flushStep = () => {
-    const metrics = job.metrics.find(({ step }) => step === pending.step)
-    if (metrics && pending.boards.length > 0) job.trace.push(tracePoint(metrics, pending.boards))
+    if (pending.boards.length > 0) job.trace.push(tracePoint(pending.step, pending.boards))
     pending = { step: 0, boards: [] }
   }
   // One string for all new flags: adding to the column board by board would copy it as often.
@@ -242,7 +241,7 @@ function boardFlags({ notes, replies }: Board): string {
     .join('')
 }
 
-function tracePoint({ step, gradNorm }: StepRecord, boards: readonly Board[]): TracePoint {
+function tracePoint(step: number, boards: readonly Board[]): TracePoint {
   const { noteAcc, voteAcc, rescued, misled, noteChars, replyChars, notesCut, repliesCut } =
     whatReadersDid(boards)
   const replies = boards.flatMap((board) => board.replies)
@@ -258,7 +257,6 @@ function tracePoint({ step, gradNorm }: StepRecord, boards: readonly Board[]): T
     replyChars,
     notesCut,
     repliesCut,
-    gradNorm,
   }
 }
 

@@ -25,7 +25,6 @@ export interface TracePoint {
   replyChars: number
   notesCut: number
   repliesCut: number
-  gradNorm: number
 }
 
 export interface JobView {

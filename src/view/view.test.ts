@@ -196,7 +196,6 @@ describe('jobs', () => {
   const planned = { name: 'a', role: 'recipe' as const, seed: 1, reads: 'own', steps: 10 }
   const step = (seconds: number, sampledTokens: number): StepRecord => ({
     step: 1,
-    gradNorm: 1,
     sampledTokens,
     seconds: { notes: seconds / 2, replies: seconds / 2 },
   })

@@ -3,7 +3,7 @@ import { useSignal, useSignalEffect } from '@preact/signals'
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import { useEffect, useLayoutEffect, useReducer, useRef } from 'preact/hooks'
 import { bit, flagAt } from '../view/flags.ts'
-import type { BoardColumns, JobView, RunView } from '../view/types.ts'
+import type { BoardColumns, Role, RunView } from '../view/types.ts'
 import { save } from './controls.tsx'
 import { csv, signed, whole } from './format.ts'
 import { Board } from './problem.tsx'
@@ -350,34 +350,56 @@ function VirtualTable({
 const signedOrNothing = (value: number | null) => (value === null ? '' : value === 0 ? '0' : signed(value))
 
 /** Each reply of a role as a square, seed by seed. */
-function Squares({
-  row,
-  role,
-  columns,
-  run,
-}: {
-  row: Row
-  role: JobView['role']
-  columns: BoardColumns
-  run: RunView
-}) {
+function Squares({ row, role, columns, run }: { row: Row; role: Role; columns: BoardColumns; run: RunView }) {
   const { right, replies } = row.tallies[role]
   if (replies === 0) return <span class="muted">–</span>
   return (
     <span class={`squares ${role}`} role="img" aria-label={`${right} of ${replies} right`}>
       {row.boards.map((board, job) =>
         board < 0 || run.jobs[job].role !== role ? null : (
-          <span key={run.jobs[job].name} class="group">
-            {Array.from({ length: run.copies }, (_, copy) => {
-              const flag = flagAt(columns.flags, board * 2 * run.copies + run.copies + copy)
-              return <i key={copy} class={flag & bit.right ? 'on' : 'off'} />
-            })}
-          </span>
+          <Group key={run.jobs[job].name} flags={columns.flags} board={board} copies={run.copies} />
         ),
       )}
     </span>
   )
 }
+
+/** The replies of one board as squares. */
+function Replies({
+  flags,
+  board,
+  copies,
+  role,
+}: {
+  flags: string
+  board: number
+  copies: number
+  role: Role
+}) {
+  const right = repliesOf(flags, board, copies).filter(Boolean).length
+  return (
+    <span class={`squares ${role}`} role="img" aria-label={`${right} of ${copies} right`}>
+      <Group flags={flags} board={board} copies={copies} />
+    </span>
+  )
+}
+
+function Group({ flags, board, copies }: { flags: string; board: number; copies: number }) {
+  return (
+    <span class="group">
+      {repliesOf(flags, board, copies).map((right, copy) => (
+        <i key={copy} class={right ? 'on' : 'off'} />
+      ))}
+    </span>
+  )
+}
+
+/** Whether each reply of a board is right. */
+const repliesOf = (flags: string, board: number, copies: number): boolean[] =>
+  Array.from(
+    { length: copies },
+    (_, copy) => (flagAt(flags, (2 * board + 1) * copies + copy) & bit.right) !== 0,
+  )
 
 /** The rows to draw, of `count` rows of equal height in a scrolling box: TanStack Virtual, drawn by Preact. */
 function useVirtualRows(
@@ -404,6 +426,73 @@ function useVirtualRows(
   useEffect(() => made.current?._didMount(), [])
   useLayoutEffect(() => made.current?._willUpdate())
   return made.current
+}
+
+/** The boards of one training step of one job, to open. */
+export function TrainingBoards({
+  source,
+  run,
+  address,
+}: {
+  source: RunSource
+  run: RunView
+  address: string | null
+}) {
+  const trained = run.jobs.filter(({ steps }) => steps.done > 0)
+  const name = useSignal<string | null>(null)
+  const chosen = useSignal(1)
+  const job = trained.find((each) => each.name === name.value) ?? trained.at(-1)
+  if (!job) return null
+  const columns = source.boards.value
+  const step = Math.min(chosen.value, job.steps.done)
+  const number = run.jobs.indexOf(job)
+  const boards = columns.job.flatMap((each, i) => (each === number && columns.step[i] === step ? [i] : []))
+  return (
+    <details class="training-boards no-print">
+      <summary>The boards of a training step</summary>
+      <p class="actions">
+        <label>
+          <span class="muted">Job</span>{' '}
+          <select
+            value={job.name}
+            onChange={(event) => {
+              name.value = event.currentTarget.value
+            }}
+          >
+            {trained.map((each) => (
+              <option key={each.name}>{each.name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span class="muted">Step</span>{' '}
+          <input
+            type="range"
+            min={1}
+            max={job.steps.done}
+            value={step}
+            onInput={(event) => {
+              chosen.value = Number(event.currentTarget.value)
+            }}
+          />{' '}
+          {step} of {job.steps.done}
+        </label>
+      </p>
+      <ol class="step-boards">
+        {boards.map((board) => {
+          const id = columns.problems.id[columns.problem[board]]
+          return (
+            <li key={board}>
+              <Replies flags={columns.flags} board={board} copies={run.copies} role={job.role} />
+              <a href={fragmentOf({ view: 'training', run: address, job: job.name, step, id })}>
+                {columns.problems.question[columns.problem[board]].slice(0, 200)}
+              </a>
+            </li>
+          )
+        })}
+      </ol>
+    </details>
+  )
 }
 
 const LATEST = 3

@@ -7,7 +7,7 @@ import { post } from '../report/post.ts'
 import { tableHeader, tableRows } from '../report/rows.ts'
 import { tableMarkdown } from '../report/table.ts'
 import type { JobView, RunView } from '../view/types.ts'
-import { BoardsTable, LatestBoards } from './boards.tsx'
+import { BoardsTable, LatestBoards, TrainingBoards } from './boards.tsx'
 import { Copy, Download, save, Wide } from './controls.tsx'
 import { ArmsFigure, TrainingFigures, VerdictFigure } from './figures.tsx'
 import { duration, flat, signed, three, whole } from './format.ts'
@@ -65,6 +65,7 @@ export function Overview(props: {
       ) : null}
       <Section id="training" title="Training">
         <TrainingFigures run={run} />
+        <TrainingBoards source={source} run={run} address={address} />
       </Section>
       <Section id="boards" title="The boards">
         <BoardsTable source={source} run={run} table={table} address={address} />

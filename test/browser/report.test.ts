@@ -106,6 +106,29 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     await again.page.close()
   })
 
+  it('leads to any board of training', async () => {
+    const text = await readFile(join(folder, name, 'baseline-s18', 'rollouts.jsonl'), 'utf8')
+    const lines = text.split('\n').filter(Boolean)
+    const expected = lines
+      .map((line) => JSON.parse(line) as RolloutLine)
+      .filter(({ phase, step }) => phase === 'train' && step === 5)
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByText('The boards of a training step').click()
+    await page.getByLabel('Job').selectOption('baseline-s18')
+    await page.getByRole('slider').fill('5')
+    const links = page.locator('.step-boards a')
+    expect(await links.allTextContents()).toEqual(
+      expected.map(({ problem }) => problem.question.slice(0, 200)),
+    )
+    await links.nth(2).click()
+    await page.locator('.problem .reply').first().waitFor()
+    expect(await page.locator('.problem .reply .text').allTextContents()).toEqual(
+      expected[2].replies.map((reply) => reply.text),
+    )
+    expectQuiet()
+    await page.close()
+  })
+
   it('searches notes and replies too', async () => {
     const { page, expectQuiet } = await openPage(browser, url)
     await page.getByRole('searchbox').fill('END of a megabyte')
