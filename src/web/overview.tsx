@@ -116,6 +116,7 @@ export function Verdict({ run }: { run: RunView }) {
     <>
       <h1 class={`verdict ${delta?.verdict.replaceAll(' ', '-') ?? 'none'}`}>{title}</h1>
       <p class="lead">{says}</p>
+      {delta?.toResolve ? <p class="lead muted">{delta.toResolve.why}</p> : null}
       {delta && baseline && recipe ? (
         <>
           <p class="numbers">
@@ -278,6 +279,7 @@ function ResultTable({ results }: { results: Results }) {
 
 /** Where each check comes from, so that it can be checked: the field of results.json and the files it was made of. */
 const sources: [starts: string, source: string][] = [
+  ['to resolve it', 'planned from the spread between seeds and problems'],
   ['recipe - baseline', 'delta, from rollouts.jsonl of both arms'],
   ['could have seen', 'delta.smallestEffect'],
   ['warning', 'delta.warnings'],
