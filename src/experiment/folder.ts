@@ -44,6 +44,9 @@ export interface RunFolder {
 /** Files of a finished run, beside its jobs' folders. */
 export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'] as const
 
+/** Where metrics are logged for other tools (see log/tensorboard.ts). */
+export const logFolder = 'tensorboard'
+
 /** Names of jobs' folders: base-1, base-shared, baseline-s17, recipe-s18. */
 const jobFolder = /^(base-\d+|base-shared|(baseline|recipe)-s\d+)$/
 export const isJobFolder = (name: string): boolean => jobFolder.test(name)
@@ -176,8 +179,8 @@ export async function readRecord(path: string): Promise<RunRecord> {
 /** Removes a run's own files, and nothing that a person may have put beside them. */
 async function removeRun(path: string): Promise<void> {
   for (const name of await readdir(path)) {
-    const ours = isJobFolder(name) || (resultFiles as readonly string[]).includes(name)
-    if (ours) await rm(join(path, name), { recursive: true, force: true })
+    const ours: readonly string[] = [...resultFiles, logFolder]
+    if (isJobFolder(name) || ours.includes(name)) await rm(join(path, name), { recursive: true, force: true })
   }
   // Last, so that a removal cut short is still known as a run.
   await rm(join(path, 'experiment.json'), { force: true })

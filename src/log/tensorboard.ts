@@ -9,6 +9,7 @@
 import { mkdir, open, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import protobuf from 'protobufjs/light.js'
+import { logFolder } from '../experiment/folder.ts'
 import { writeFileAtomic } from '../files.ts'
 import type { StepMetrics } from '../train/loop.ts'
 
@@ -123,7 +124,7 @@ export function tensorboardLog(folder: string): (job: string, metrics: StepMetri
 
 /** Writes a job's file with all steps up to `last`. */
 async function writeWhole(folder: string, job: string, last: number): Promise<{ path: string; at: number }> {
-  const place = join(folder, 'tensorboard', job)
+  const place = join(folder, logFolder, job)
   await mkdir(place, { recursive: true })
   const text = await readFile(join(folder, job, 'metrics.jsonl'), 'utf8')
   const steps = text
