@@ -1,11 +1,13 @@
 """Golden values for the tokenizer and chat-template wrapper, from tokenizers and transformers.
 
-Writes, under src/tokens/fixtures/, two tiny byte-level BPE checkpoints without weights:
+Writes, under src/tokens/fixtures/, three tiny byte-level BPE checkpoints without weights:
 
   chatml/   Qwen's pre-tokenizer and NFC; a ChatML template with a default system message and reasoning tags that
             are not special, inside tokenizer_config.json
   headers/  Llama 3's pre-tokenizer (digits by threes); a template with a beginning-of-text token, trimmed messages
             and role headers, in chat_template.jinja
+
+  digits/   SmolLM2's pre-tokenizer (each digit apart, then GPT-2's pattern), with the ChatML template
 
 each with golden.json: texts and their ids, ids and their texts, chats with their rendering and ids.
 Run: python scripts/golden/tokenizer.py
@@ -52,6 +54,7 @@ TEXTS = [
     "x=1;y=22;z=333;w=4444 0.5e-3 1,000,000",
     "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u0967\u0968\u0969 \u2167 \u00bd \u00b2",
     "#### 150",
+    "ate \u00be of 12\u00bd pizzas, x\u00b2 \u2167 \u0967\u0968",
     "a" * 40,
 ]
 
@@ -167,6 +170,28 @@ def main() -> None:
         tokenizer_object=raw, bos_token="<|begin|>", eos_token="<|eot|>", clean_up_tokenization_spaces=False
     )
     write("headers", headers, HEADERS, inline=False, eos=[3])
+
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    raw.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    # Fractions often enough to be merged with what is around them, were they not digits.
+    raw.train_from_iterator([*CORPUS.split("\n"), *["He ate \u00bd of it and \u00be of that, \u2167 times."] * 9], trainer)
+    digits = PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>", clean_up_tokenization_spaces=False
+    )
+    write("digits", digits, CHATML, inline=True, eos=[2])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ async function changed(
 
 describe.each([
   { name: 'chatml', controls: ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '</think>'] },
+  { name: 'digits', controls: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] },
   { name: 'headers', controls: ['<|begin|>', '<|start|>', '<|end|>', '<|eot|>'] },
 ])('the $name checkpoint', ({ name, controls }) => {
   let tokenizer: CheckpointTokenizer

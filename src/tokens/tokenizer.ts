@@ -216,12 +216,34 @@ function buildTokenizer(
     isControl.has(token) ? { ...token, content: `${privateMark}${token.content}` } : token,
   )
   try {
-    return new Tokenizer({ ...json, added_tokens }, settings)
+    const pre_tokenizer = withUnicodeDigits(json.pre_tokenizer)
+    return new Tokenizer({ ...json, pre_tokenizer, added_tokens }, settings)
   } catch (error) {
     throw new UserError(
       `${path} cannot be used (${(error as Error).message}). Use a Llama or Qwen tokenizer.`,
     )
   }
+}
+
+/**
+ * A pre-tokenizer with its `Digits` steps said as splits at Unicode's numbers, as Python's tokenizers takes them: the
+ * library's own step knows the ten ASCII digits alone, and would glue the three quarters of a pizza to the space before.
+ */
+function withUnicodeDigits(step: unknown): unknown {
+  if (typeof step !== 'object' || step === null) return step
+  if ('type' in step && step.type === 'Digits') {
+    const alone = 'individual_digits' in step && step.individual_digits === true
+    return {
+      type: 'Split',
+      pattern: { Regex: alone ? '\\p{N}' : '\\p{N}+' },
+      behavior: 'Isolated',
+      invert: false,
+    }
+  }
+  if ('pretokenizers' in step && Array.isArray(step.pretokenizers)) {
+    return { ...step, pretokenizers: step.pretokenizers.map(withUnicodeDigits) }
+  }
+  return step
 }
 
 /** The template's source: `chat_template.jinja` where there is one (as in transformers), else the settings'. */
