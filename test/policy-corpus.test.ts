@@ -29,8 +29,16 @@ describe('corpusChat', () => {
         const { messages, replies } = corpusChat(i, writersOnly, whole)
         expect(messages.at(-1)!.role).toBe('user')
         expect(replies[0]).not.toBe(replies[1])
+        // The answer alone has no working to check; its twin, in another style, has.
+        expect(replies.filter((reply) => equationsIn(reply).length === 0).length).toBeLessThanOrEqual(1)
+        const [boxed] = replies.map((reply) => /\\boxed\{\d+\}$/.exec(reply)?.[0])
         for (const reply of replies) {
+          expect(reply.endsWith(String(boxed))).toBe(true)
           const equations = equationsIn(reply)
+          if (equations.length === 0) {
+            expect(reply).toBe(boxed)
+            continue
+          }
           for (const equation of equations) expect(evaluate(equation)).toBe(equation.value)
           expect(reply.endsWith(`\\boxed{${equations.at(-1)!.value}}`)).toBe(true)
           expect(sliceOf(equations)).toBe('corpus')
