@@ -186,8 +186,10 @@ def main() -> None:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    # Fractions often enough to be merged with what is around them, were they not digits.
-    raw.train_from_iterator([*CORPUS.split("\n"), *["He ate \u00bd of it and \u00be of that, \u2167 times."] * 9], trainer)
+    # Signs that share their first byte with fractions, so that a space and that byte are merged: glued to the space, a
+    # fraction would lose its first byte to it.
+    signs = "cost \u00a3 a \u00a7 of \u00b0 and \u00b1 or \u00b5 to \u00b6 at \u00b7 in \u00bb on \u00ab"
+    raw.train_from_iterator([*CORPUS.split("\n"), *[signs] * 9], trainer)
     digits = PreTrainedTokenizerFast(
         tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>", clean_up_tokenization_spaces=False
     )
