@@ -95,6 +95,8 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     })
 
     let next = 0
+    /** What the request that the budget refused might have taken. */
+    let refused: number | null = null
     const work = async () => {
       while (next < missing.length) {
         options.signal?.throwIfAborted()
@@ -103,10 +105,9 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
         const most =
           request.maxTokens + estimateTokens(request.messages.map(({ content }) => content).join(''))
         if (spent.tokens + reserved + most > budget) {
-          throw new UserError(
-            `The budget of ${budget} tokens is spent (${spent.tokens} in ${spent.requests} answers; the next may take ` +
-              `${most}): run the same again with a new budget. Every answer is kept.`,
-          )
+          refused = most
+          next = missing.length
+          return
         }
         lines[i] = await answer(request, key, most)
       }
@@ -121,6 +122,13 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     const ends = await Promise.allSettled(workers)
     const failure = ends.find((end) => end.status === 'rejected')
     if (failure) throw failure.reason
+    // Said once nothing is under way any more, so that the figures are the last.
+    if (refused !== null) {
+      throw new UserError(
+        `The budget of ${budget} tokens is spent (${spent.tokens} in ${spent.requests} answers; the next may take ` +
+          `${refused}): run the same again with a new budget. Every answer is kept.`,
+      )
+    }
 
     const texts = lines.map(({ text, finish, tokens }) => ({
       text: text.trim(),
