@@ -154,6 +154,8 @@ async function runOne(one: Planned, engineOf: (experiment: Experiment) => Promis
 /** A child: runs what its parent sends, one at a time, on one engine. */
 function work(): void {
   let engine: Promise<Engine> | undefined
+  // The engine's threads would outlive a parent that died.
+  process.on('disconnect', () => process.exit())
   process.on('message', (one: Planned) => {
     runOne(one, (experiment) => {
       engine ??= openEngine(experiment)
