@@ -395,7 +395,7 @@ ${table(
 )}
 
 With two seeds an arm the test is on the safe side where seeds spread little (see the table of methods in
-[calibration.md](calibration.md)), so small p-values are rarer than one in ten.
+[calibration.md](calibration.md)): p-values below 0.1 are then rarer than one in ten.
 
 ${table(head, of('null').map(row))}
 
