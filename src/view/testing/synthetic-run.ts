@@ -92,7 +92,7 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
         const cut = stream.next() < (limit < 60 ? 0.3 : 0.05)
         const answer = correct ? problem.gold : cut ? null : String(stream.int(90) + 2)
         const text =
-          working(problem, stream, sentences) +
+          working(split.train, stream, sentences) +
           (answer === null ? '' : ` So the answer is \\boxed{${answer}}.`)
         return { text, tokens: Math.ceil(text.length / 4), answer, correct, cut }
       }
@@ -175,12 +175,12 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
 
 const share = (posts: readonly Post[]) => posts.filter(({ correct }) => correct).length / posts.length
 
-function working({ question }: Problem, stream: ReturnType<typeof random>, sentences: number): string {
-  const told = question.split(/(?<=[.?]) /)
-  const numbers = question.match(/\d+/g)?.map(Number) ?? [2]
-  return Array.from({ length: Math.max(1, sentences + stream.int(3) - 1) }, (_, i) => {
-    const [a, b] = [numbers[i % numbers.length], numbers[(i + 1) % numbers.length] + stream.int(2)]
-    return `${told[i % told.length].replace('?', '.')} That is ${a} + ${b} = ${a + b}.`
+/** Sentences of any problems with sums after them: as varied as texts are, and about as hard to compress. */
+function working(problems: readonly Problem[], stream: ReturnType<typeof random>, sentences: number): string {
+  return Array.from({ length: Math.max(1, sentences + stream.int(3) - 1) }, () => {
+    const told = stream.pick(problems).question.split(/(?<=[.?]) /)
+    const [a, b] = [stream.int(900) + 2, stream.int(90) + 2]
+    return `${stream.pick(told).replace('?', '.')} That is ${a} + ${b} = ${a + b}.`
   }).join('\n')
 }
 
