@@ -37,10 +37,12 @@ export function Overview(props: {
     if (section) document.getElementById(section)?.scrollIntoView()
   }, [section])
   const { results } = run
+  // Before the end there are no results to lead to.
+  const shown = sections.filter(([id]) => results !== null || (id !== 'arms' && id !== 'checks'))
   return (
     <>
       <nav class="sections no-print" aria-label="Sections">
-        {sections.map(([id, title]) => (
+        {shown.map(([id, title]) => (
           <a key={id} href={fragmentOf({ view: 'run', run: address, section: id })}>
             {title}
           </a>
