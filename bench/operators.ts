@@ -1,0 +1,165 @@
+/**
+ * Where the time inside the graphs goes, by ONNX Runtime's own profiler: the share of each operator in one batch of
+ * training and in one step of sampling, at the default experiment's shapes, on one thread. Run it with
+ * `npx tsx bench/operators.ts`; the figures go to bench/results/operators.json.
+ */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { availableParallelism, cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as ort from 'onnxruntime-node'
+import { z } from 'zod'
+import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
+import { openCheckpoint, projections } from '../src/engine/checkpoint/model.ts'
+import { rotaryTables } from '../src/engine/onnx/model.ts'
+import { layOut, planBatches } from '../src/engine/onnx/pack.ts'
+import {
+  cacheKey,
+  cacheValue,
+  loraA,
+  loraB,
+  sequenceProgram,
+  stepProgram,
+} from '../src/engine/onnx/programs.ts'
+import { floats, int64s, scalar, type Value } from '../src/engine/onnx/session.ts'
+import { builtInModel } from '../src/experiment/config.ts'
+import { smallPolicySettings } from '../src/experiment/defaults.ts'
+import { writeJsonAtomic } from '../src/files.ts'
+
+const REPEATS = 20
+const { board, train } = smallPolicySettings
+const { rank, alpha } = train.lora
+const adapter = { rank, scale: alpha / rank }
+const checkpoint = await openCheckpoint(builtInModel)
+const { config } = checkpoint
+
+/** Everything that every graph reads. */
+const shared: Record<string, Value> = {}
+for (const [name, { shape, data }] of await checkpoint.loadWeights()) shared[name] = floats(data, shape)
+for (const { name, in: inputs, out } of projections(config)) {
+  shared[loraA(name)] = floats(new Float32Array(rank * inputs).fill(0.01), [rank, inputs])
+  shared[loraB(name)] = floats(new Float32Array(rank * out).fill(0.01), [out, rank])
+}
+const half = config.headDim / 2
+const { cos, sin } = rotaryTables(config, 2048)
+shared.cos = floats(cos, [2048, half])
+shared.sin = floats(sin, [2048, half])
+
+const eventSchema = z.array(
+  z.object({
+    cat: z.string().optional(),
+    name: z.string(),
+    dur: z.number().optional(),
+    args: z.looseObject({ op_name: z.string().optional() }).optional(),
+  }),
+)
+
+/** Milliseconds a run in each operator, the largest first. */
+async function profile(bytes: Uint8Array, feeds: Record<string, Value>): Promise<[string, number][]> {
+  const folder = await mkdtemp(join(tmpdir(), 'operators-'))
+  const session = await ort.InferenceSession.create(bytes, {
+    intraOpNumThreads: 1,
+    enableProfiling: true,
+    profileFilePrefix: join(folder, 'profile'),
+    logSeverityLevel: 3,
+  })
+  const inputs = Object.fromEntries(session.inputNames.map((name) => [name, feeds[name] ?? shared[name]]))
+  for (let i = 0; i < REPEATS; i++) await session.run(inputs)
+  session.endProfiling()
+  await session.release()
+  const [file] = await readdir(folder)
+  const events = eventSchema.parse(JSON.parse(await readFile(join(folder, file), 'utf8')))
+  await rm(folder, { recursive: true })
+  const sums = new Map<string, number>()
+  for (const { cat, name, dur = 0, args } of events) {
+    if (cat !== 'Node' || !name.endsWith('_kernel_time') || args?.op_name === undefined) continue
+    sums.set(args.op_name, (sums.get(args.op_name) ?? 0) + dur / 1000 / REPEATS)
+  }
+  return [...sums].sort(([, a], [, b]) => b - a)
+}
+
+/** Two boards' replies in one batch, as lanes get them: the shared prompt once, four replies behind it. */
+function trainingFeeds({ vocabSize }: ModelConfig): Record<string, Value> {
+  const token = (i: number) => (i * 7919) % vocabSize
+  const sequences = Array.from({ length: 8 }, (_, s) => ({
+    prompt: Array.from({ length: 220 }, (_, i) => token(i + 1000 * (s >> 2))),
+    completion: Array.from({ length: 40 }, (_, i) => token(i + 7 * s)),
+  }))
+  const [rows] = planBatches(sequences, { tokenBudget: 1e9, rowLimit: 1e9, lanes: 1 })
+  const packed = layOut(
+    rows,
+    sequences.map(({ completion }) => completion),
+  )
+  const { batch, time } = packed
+  const count = packed.rows.length
+  const every = (value: number) => floats(new Float32Array(count).fill(value), [count])
+  return {
+    tokens: int64s(packed.tokens, [batch, time]),
+    positions: int64s(packed.positions, [batch, time]),
+    mask: floats(packed.mask, [batch, 1, time, time]),
+    rows: int64s(packed.rows, [count]),
+    targets: int64s(packed.targets, [count]),
+    advantages: every(0.01),
+    old: every(-1),
+    low: scalar(0.8),
+    high: scalar(1.28),
+    temperature: scalar(0.9),
+  }
+}
+
+/** One token for each of the samples that a lane decodes together in training. */
+function stepFeeds({ layers, kvHeads, headDim }: ModelConfig): Record<string, Value> {
+  const batch = (train.problemsPerStep * board.copies) / 2
+  const window = 256
+  const each = (value: (row: number) => number) => Array.from({ length: batch }, (_, row) => value(row))
+  const feeds: Record<string, Value> = {
+    tokens: int64s(
+      each((row) => row),
+      [batch, 1],
+    ),
+    positions: int64s(
+      each(() => window),
+      [batch, 1],
+    ),
+    rows: int64s(
+      each((row) => row),
+      [batch],
+    ),
+    mask: floats(new Float32Array(batch * (window + 1)), [batch, 1, 1, window + 1]),
+    temperature: scalar(0.9),
+  }
+  for (let layer = 0; layer < layers; layer++) {
+    for (const name of [cacheKey(layer), cacheValue(layer)]) {
+      feeds[name] = floats(new Float32Array(batch * kvHeads * window * headDim), [
+        batch,
+        kvHeads,
+        window,
+        headDim,
+      ])
+    }
+  }
+  return feeds
+}
+
+const graphs = {
+  'forward+backward': await profile(
+    sequenceProgram(config, { adapter, trained: 'adapter', loss: 'policy_gradient' }),
+    trainingFeeds(config),
+  ),
+  'sampling step': await profile(stepProgram(config, {}), stepFeeds(config)),
+}
+for (const [graph, operators] of Object.entries(graphs)) {
+  const total = operators.reduce((sum, [, ms]) => sum + ms, 0)
+  console.log(`${graph}: ${total.toFixed(2)} ms`)
+  for (const [name, ms] of operators.slice(0, 8)) {
+    console.log(
+      `  ${name.padEnd(30)} ${ms.toFixed(2).padStart(8)} ms ${((100 * ms) / total).toFixed(0).padStart(4)}%`,
+    )
+  }
+}
+await writeJsonAtomic(new URL('results/operators.json', import.meta.url).pathname, {
+  machine: { processor: cpus()[0]?.model ?? 'unknown', threads: availableParallelism() },
+  versions: { node: process.version, 'onnxruntime-node': ort.env.versions.node },
+  milliseconds: Object.fromEntries(
+    Object.entries(graphs).map(([graph, operators]) => [graph, Object.fromEntries(operators)]),
+  ),
+})
