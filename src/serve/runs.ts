@@ -16,17 +16,24 @@ export interface OpenRuns {
 }
 
 interface OpenRun {
-  /** Reads what is new, opening the run first where that has not succeeded yet; true where something is new. */
-  refresh: () => Promise<{ index: RunIndex; changed: boolean }>
+  /** Reads what is new, opening the run first where that has not succeeded yet. */
+  refresh: () => Promise<RunIndex>
   watchers: Set<(event: LiveEvent | { trouble: string }) => void>
   timer: NodeJS.Timeout | undefined
+  /** Counts the times that watching began: an older round of looking ends when it sees a newer one. */
+  round: number
 }
 
 export function openRuns(): OpenRuns {
   const runs = new Map<string, OpenRun>()
 
   const find = (folder: string): OpenRun => {
-    const run = runs.get(folder) ?? { refresh: refresher(folder), watchers: new Set(), timer: undefined }
+    const run = runs.get(folder) ?? {
+      refresh: refresher(folder),
+      watchers: new Set(),
+      timer: undefined,
+      round: 0,
+    }
     // The one asked for last is the last to be forgotten.
     runs.delete(folder)
     runs.set(folder, run)
@@ -35,30 +42,32 @@ export function openRuns(): OpenRuns {
     return run
   }
 
-  const poll = async (run: OpenRun, told: boolean): Promise<void> => {
-    let done = told
+  /** `told` is the version that the watchers know; whoever else reads the run meanwhile takes nothing from them. */
+  const poll = async (run: OpenRun, round: number, told: string | null): Promise<void> => {
+    let known = told
     try {
-      const { index, changed } = await run.refresh()
-      if (changed || !told) for (const tell of run.watchers) tell(eventOf(index))
-      done = true
+      const index = await run.refresh()
+      if (index.version() !== told) for (const tell of run.watchers) tell(eventOf(index))
+      known = index.version()
     } catch (error) {
       for (const tell of run.watchers) tell(troubleOf(error))
-      done = false
+      known = null
     }
-    if (run.watchers.size > 0) run.timer = setTimeout(() => void poll(run, done), EVERY)
+    if (run.watchers.size === 0 || run.round !== round) return
+    run.timer = setTimeout(() => void poll(run, round, known), EVERY)
   }
 
   return {
-    async get(folder) {
-      return (await find(folder).refresh()).index
+    get(folder) {
+      return find(folder).refresh()
     },
     watch(folder, tell) {
       const run = find(folder)
       run.watchers.add(tell)
-      if (run.watchers.size === 1) void poll(run, false)
+      if (run.watchers.size === 1) void poll(run, ++run.round, null)
       else
         run.refresh().then(
-          ({ index }) => tell(eventOf(index)),
+          (index) => tell(eventOf(index)),
           (error) => tell(troubleOf(error)),
         )
       return () => {
@@ -83,9 +92,9 @@ function refresher(folder: string): OpenRun['refresh'] {
     const next = last
       .catch(() => {})
       .then(async () => {
-        if (index) return { index, changed: await index.refresh() }
-        index = await openRun(folder, { live: true })
-        return { index, changed: true }
+        if (index) await index.refresh()
+        else index = await openRun(folder, { live: true })
+        return index
       })
     last = next
     return next

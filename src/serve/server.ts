@@ -231,11 +231,19 @@ function whole(query: URLSearchParams, name: string): number {
 function stream(request: IncomingMessage, response: ServerResponse, runs: OpenRuns, folder: string): void {
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' })
   if (request.method === 'HEAD') return void response.end()
+  // A reader that is slow gets the newest state once it has read the last one: nothing piles up here, and the last
+  // state is never lost.
+  let newest: string | null = null
+  const flush = () => {
+    if (newest === null || response.writableNeedDrain) return
+    response.write(newest)
+    newest = null
+  }
+  response.on('drain', flush)
   const unwatch = runs.watch(folder, (event) => {
     const [name, data] = 'trouble' in event ? ['trouble', event.trouble] : ['run', event]
-    // A reader that does not read gets the newest state once it does: nothing piles up here.
-    if (response.writableNeedDrain) return
-    response.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+    newest = `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+    flush()
   })
   // So that a connection that died is noticed, here and by what stands between.
   const beat = setInterval(() => response.write(': still here\n\n'), 15_000)

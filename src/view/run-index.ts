@@ -52,8 +52,10 @@ export interface RunIndex {
   view: () => RunView
   /** Grows at the end only, within an epoch. */
   columns: () => BoardColumns
-  /** Reads what is new; true where anything is. Calls must not overlap. */
-  refresh: () => Promise<boolean>
+  /** Names what is shown: another one means that something changed. */
+  version: () => string
+  /** Reads what is new. Calls must not overlap. */
+  refresh: () => Promise<void>
   /** The texts of boards, by their numbers. */
   texts: (boards: readonly number[]) => Promise<BoardText[]>
 }
@@ -71,7 +73,6 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
   let state = await readState(folder, live)
 
   const refresh = async () => {
-    const before = fingerprint(state)
     const text = await readInside(folder, ['experiment.json'])
     try {
       if (text !== state.text || !(await update(folder, state, live))) state = await readState(folder, live)
@@ -80,11 +81,11 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
       state = { ...state, text: '' }
       throw error
     }
-    return fingerprint(state) !== before
   }
   return {
     folder,
     epoch: () => state.epoch,
+    version: () => fingerprint(state),
     view: () => viewOf(folder, state),
     columns: () => state.columns,
     refresh,

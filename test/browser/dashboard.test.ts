@@ -98,7 +98,7 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
 
     for (const name of ['base-1', 'base-2', 'base-3', 'base-shared']) await (await run.job(name, 1))()
     await eventually(() => bar('base-shared, held-out problems')).toBe(30)
-    expect(await page.locator('.count').textContent()).toContain('30 of 30')
+    await eventually(() => page.locator('.count').textContent()).toContain('30 of 30')
 
     const step = await run.job('baseline-s17', 3)
     await step()
