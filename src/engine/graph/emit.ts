@@ -38,6 +38,7 @@ const schema = protobuf.Root.fromJSON({
         name: { type: 'string', id: 1 },
         f: { type: 'float', id: 2 },
         i: { type: 'int64', id: 3 },
+        s: { type: 'bytes', id: 4 },
         ints: { rule: 'repeated', type: 'int64', id: 8 },
         type: { type: 'int32', id: 20 },
       },
@@ -60,7 +61,7 @@ const schema = protobuf.Root.fromJSON({
 const Model = schema.lookupType('Model')
 
 const ELEMENT_TYPE: Record<DType, number> = { float32: 1, int32: 6, int64: 7, bool: 9 }
-const ATTRIBUTE_TYPE = { float: 1, int: 2, ints: 7 }
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, ints: 7 }
 
 /** The model's bytes, with the given outputs; its inputs are those that the outputs depend on. */
 export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): Uint8Array {
@@ -119,6 +120,7 @@ export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): U
 
 function attribute(name: string, value: Attribute): object {
   if (typeof value === 'number') return { name, i: value, type: ATTRIBUTE_TYPE.int }
+  if (typeof value === 'string') return { name, s: Buffer.from(value), type: ATTRIBUTE_TYPE.string }
   if ('float' in value) return { name, f: value.float, type: ATTRIBUTE_TYPE.float }
   return { name, ints: value, type: ATTRIBUTE_TYPE.ints }
 }

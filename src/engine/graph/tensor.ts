@@ -6,7 +6,7 @@
 /** A size, or the name of one known only at run time; equal names are equal sizes. */
 export type Dim = number | string
 export type DType = 'float32' | 'int32' | 'int64' | 'bool'
-export type Attribute = number | readonly number[] | { float: number }
+export type Attribute = number | string | readonly number[] | { float: number }
 export type Shape = readonly Dim[]
 
 export interface Tensor {
