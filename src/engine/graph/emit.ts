@@ -1,6 +1,7 @@
 /** Writes a graph of symbolic tensors as an ONNX model (IR version 10, opset 21 and ONNX Runtime's own operators). */
 import protobuf from 'protobufjs/light.js'
-import { type Attribute, type DType, type Tensor, topological } from './tensor.ts'
+import { f32ToF16 } from '../checkpoint/halves.ts'
+import { type Attribute, type Body, ELEMENT_TYPE, type Node, type Tensor, topological } from './tensor.ts'
 
 /** The part of onnx.proto that is written here; field numbers are the standard's. */
 const schema = protobuf.Root.fromJSON({
@@ -39,6 +40,8 @@ const schema = protobuf.Root.fromJSON({
         f: { type: 'float', id: 2 },
         i: { type: 'int64', id: 3 },
         s: { type: 'bytes', id: 4 },
+        t: { type: 'TensorData', id: 5 },
+        g: { type: 'Graph', id: 6 },
         ints: { rule: 'repeated', type: 'int64', id: 8 },
         type: { type: 'int32', id: 20 },
       },
@@ -49,8 +52,11 @@ const schema = protobuf.Root.fromJSON({
         dataType: { type: 'int32', id: 2 },
         name: { type: 'string', id: 8 },
         rawData: { type: 'bytes', id: 9 },
+        externalData: { rule: 'repeated', type: 'Entry', id: 13 },
+        dataLocation: { type: 'int32', id: 14 },
       },
     },
+    Entry: { fields: { key: { type: 'string', id: 1 }, value: { type: 'string', id: 2 } } },
     ValueInfo: { fields: { name: { type: 'string', id: 1 }, type: { type: 'ValueType', id: 2 } } },
     ValueType: { fields: { tensorType: { type: 'TensorType', id: 1 } } },
     TensorType: { fields: { elemType: { type: 'int32', id: 1 }, shape: { type: 'TensorShape', id: 2 } } },
@@ -60,11 +66,25 @@ const schema = protobuf.Root.fromJSON({
 })
 const Model = schema.lookupType('Model')
 
-const ELEMENT_TYPE: Record<DType, number> = { float32: 1, int32: 6, int64: 7, bool: 9 }
-const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, ints: 7 }
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, graph: 5, ints: 7 }
+const EXTERNAL = 1
+
+export interface EmitOptions {
+  /**
+   * Inputs that are the model's own instead of the caller's: their data are given when the model is compiled, each as
+   * an external file of its name.
+   */
+  constants?: ReadonlySet<string>
+  /** Writes ONNX Runtime's FusedMatMul as plain operators, for providers that lack it. */
+  plainMatMul?: boolean
+}
 
 /** The model's bytes, with the given outputs; its inputs are those that the outputs depend on. */
-export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): Uint8Array {
+export function emit(
+  name: string,
+  outputs: Readonly<Record<string, Tensor>>,
+  { constants = new Set(), plainMatMul = false }: EmitOptions = {},
+): Uint8Array {
   const names = new Map<Tensor, string>()
   const inputs: Tensor[] = []
   const initializers: object[] = []
@@ -78,12 +98,43 @@ export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): U
       given = tensor.source.name
       if (inputNames.has(given)) throw new Error(`two inputs are named ${given}`)
       inputNames.add(given)
-      inputs.push(tensor)
+      if (constants.has(given)) initializers.push(externalData(given, tensor))
+      else inputs.push(tensor)
     } else if (tensor.source.kind === 'constant') {
       initializers.push(tensorData(given, tensor, tensor.source.data))
     }
     names.set(tensor, given)
     return given
+  }
+  const written = (node: Node): object[] => {
+    if (plainMatMul && node.op === 'FusedMatMul') return plainProduct(node, nameOf)
+    const attributes = Object.entries(node.attributes).map(([key, value]) => attribute(key, value))
+    if (node.body !== undefined) attributes.push(graphAttribute('body', bodyGraph(node.body)))
+    return [
+      {
+        opType: node.op,
+        domain: node.domain,
+        input: node.inputs.map((tensor) => (tensor === null ? '' : nameOf(tensor))),
+        output: node.outputs.map(nameOf),
+        attribute: attributes,
+      },
+    ]
+  }
+  const bodyGraph = (body: Body): object => {
+    // A body's inputs and outputs are its own: named apart, so that nothing takes them for the model's.
+    body.inputs.forEach((tensor) => {
+      names.set(tensor, `b${names.size}`)
+    })
+    const outputs = body.outputs.map((tensor, i) => ({ tensor, name: `b${names.size} out ${i}` }))
+    return {
+      name: 'body',
+      input: body.inputs.map((tensor) => valueInfo(nameOf(tensor), tensor)),
+      node: [
+        ...body.nodes.flatMap(written),
+        ...outputs.map(({ tensor, name }) => identity(nameOf(tensor), name)),
+      ],
+      output: outputs.map(({ tensor, name }) => valueInfo(name, tensor)),
+    }
   }
 
   const order = topological(Object.values(outputs))
@@ -91,15 +142,9 @@ export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): U
   const identities: object[] = []
   for (const [outputName, tensor] of Object.entries(outputs)) {
     if (tensor.source.kind === 'node' && !names.has(tensor)) names.set(tensor, outputName)
-    else identities.push({ input: [nameOf(tensor)], output: [outputName], opType: 'Identity' })
+    else identities.push(identity(nameOf(tensor), outputName))
   }
-  const nodes = order.map((node) => ({
-    opType: node.op,
-    domain: node.domain,
-    input: node.inputs.map((tensor) => (tensor === null ? '' : nameOf(tensor))),
-    output: node.outputs.map(nameOf),
-    attribute: Object.entries(node.attributes).map(([key, value]) => attribute(key, value)),
-  }))
+  const nodes = order.flatMap(written)
   const message = {
     irVersion: 10,
     producerName: 'message-board',
@@ -118,6 +163,48 @@ export function emit(name: string, outputs: Readonly<Record<string, Tensor>>): U
   return Model.encode(Model.fromObject(message)).finish()
 }
 
+function identity(from: string, to: string): object {
+  return { input: [from], output: [to], opType: 'Identity' }
+}
+
+/** scale * op(a) op(b) with a Transpose before the product where one is asked for. */
+function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] {
+  const [a, b] = node.inputs as Tensor[]
+  const output = nameOf(node.outputs[0])
+  const { transA, transB } = node.attributes
+  const nodes: object[] = []
+  const transposed = (tensor: Tensor, wanted: Attribute, side: string): string => {
+    if (!wanted) return nameOf(tensor)
+    const last = tensor.shape.length - 1
+    const permutation = tensor.shape.map((_, i) => (i < last - 1 ? i : i === last ? last - 1 : last))
+    const name = `${output} ${side}`
+    nodes.push({
+      opType: 'Transpose',
+      input: [nameOf(tensor)],
+      output: [name],
+      attribute: [attribute('perm', permutation)],
+    })
+    return name
+  }
+  const left = transposed(a, transA, 'left')
+  const right = transposed(b, transB, 'right')
+  const scale = (node.attributes.alpha as { float: number }).float
+  const product = scale === 1 ? output : `${output} unscaled`
+  nodes.push({ opType: 'MatMul', input: [left, right], output: [product] })
+  if (scale !== 1) {
+    const factor = `${output} scale`
+    nodes.push(
+      {
+        opType: 'Constant',
+        output: [factor],
+        attribute: [tensorAttribute('value', tensorData('', { ...a, shape: [] }, [scale]))],
+      },
+      { opType: 'Mul', input: [product, factor], output: [output] },
+    )
+  }
+  return nodes
+}
+
 function attribute(name: string, value: Attribute): object {
   if (typeof value === 'number') return { name, i: value, type: ATTRIBUTE_TYPE.int }
   if (typeof value === 'string') return { name, s: Buffer.from(value), type: ATTRIBUTE_TYPE.string }
@@ -125,18 +212,49 @@ function attribute(name: string, value: Attribute): object {
   return { name, ints: value, type: ATTRIBUTE_TYPE.ints }
 }
 
+function graphAttribute(name: string, graph: object): object {
+  return { name, g: graph, type: ATTRIBUTE_TYPE.graph }
+}
+
+function tensorAttribute(name: string, tensor: object): object {
+  return { name, t: tensor, type: ATTRIBUTE_TYPE.tensor }
+}
+
 function tensorData(name: string, tensor: Tensor, data: readonly number[]): object {
-  const typed =
-    tensor.dtype === 'int64'
-      ? BigInt64Array.from(data, BigInt)
-      : tensor.dtype === 'int32'
-        ? Int32Array.from(data)
-        : Float32Array.from(data)
   return {
     name,
     dims: tensor.shape,
     dataType: ELEMENT_TYPE[tensor.dtype],
-    rawData: new Uint8Array(typed.buffer),
+    rawData: new Uint8Array(typedArray(tensor, data).buffer),
+  }
+}
+
+function typedArray({ dtype }: Tensor, data: readonly number[]) {
+  switch (dtype) {
+    case 'int64':
+      return BigInt64Array.from(data, BigInt)
+    case 'int32':
+      return Int32Array.from(data)
+    case 'float16': {
+      const halves = new Uint16Array(data.length)
+      f32ToF16(Float32Array.from(data), halves)
+      return halves
+    }
+    case 'bool':
+      return Uint8Array.from(data)
+    case 'float32':
+      return Float32Array.from(data)
+  }
+}
+
+/** The whole of a file that is named as the tensor. */
+function externalData(name: string, tensor: Tensor): object {
+  return {
+    name,
+    dims: tensor.shape,
+    dataType: ELEMENT_TYPE[tensor.dtype],
+    dataLocation: EXTERNAL,
+    externalData: [{ key: 'location', value: name }],
   }
 }
 

@@ -34,18 +34,19 @@ const rules: Record<string, Rule> = {
     const gate = ops.sigmoid(x)
     return [ops.mul(g, ops.add(gate, ops.sub(y, ops.mul(y, gate))))]
   },
+  Cast: (g, _, [x]) => [ops.cast(g, x.dtype)],
   Min: (g, _, [a, b]) => {
     const first = ops.lessOrEqual(a, b)
-    const zero = constant(0)
+    const zero = constant(0, g.dtype)
     return [unbroadcast(ops.where(first, g, zero), a), unbroadcast(ops.where(first, zero, g), b)]
   },
   Clip: (g, _, [x, low, high]) => {
-    const zero = constant(0)
+    const zero = constant(0, g.dtype)
     const above = ops.where(ops.lessOrEqual(low, x), g, zero)
     return [ops.where(ops.lessOrEqual(x, high), above, zero), null, null]
   },
   Where: (g, _, [condition, a, b]) => {
-    const zero = constant(0)
+    const zero = constant(0, g.dtype)
     return [
       null,
       unbroadcast(ops.where(condition, g, zero), a),

@@ -4,9 +4,12 @@
  */
 import {
   apply,
+  applyLoop,
   constant,
   type Dim,
   type DType,
+  ELEMENT_TYPE,
+  input,
   type Shape,
   sameShape,
   showShape,
@@ -46,9 +49,17 @@ export const div = binary('Div')
 /** Elementwise minimum; at a tie the gradient goes to the first operand. */
 export const minimum = binary('Min')
 export const lessOrEqual = binary('LessOrEqual', 'bool')
+export const greater = binary('Greater', 'bool')
+export const equal = binary('Equal', 'bool')
 export const neg = unary('Neg')
 export const exp = unary('Exp')
 export const sigmoid = unary('Sigmoid')
+
+/** The same values in another type; itself where it has that type already. */
+export function cast(a: Tensor, dtype: DType): Tensor {
+  if (a.dtype === dtype) return a
+  return apply('Cast', [a], [{ shape: a.shape, dtype }], { to: ELEMENT_TYPE[dtype] })[0]
+}
 
 export function where(condition: Tensor, a: Tensor, b: Tensor): Tensor {
   const shape = broadcast(condition.shape, broadcast(a.shape, b.shape))
@@ -57,12 +68,12 @@ export function where(condition: Tensor, a: Tensor, b: Tensor): Tensor {
 
 /** Clamps to [low, high]; no gradient outside. */
 export function clip(a: Tensor, low: Tensor, high: Tensor): Tensor {
-  return apply('Clip', [a, low, high], [{ shape: a.shape }])[0]
+  return apply('Clip', [a, low, high], [{ shape: a.shape, dtype: a.dtype }])[0]
 }
 
 /** x * sigmoid(x). One operator: QuickGelu with alpha 1. */
 export function silu(a: Tensor): Tensor {
-  return apply('QuickGelu', [a], [{ shape: a.shape }], { alpha: { float: 1 } }, MICROSOFT)[0]
+  return apply('QuickGelu', [a], [{ shape: a.shape, dtype: a.dtype }], { alpha: { float: 1 } }, MICROSOFT)[0]
 }
 
 const reduction =
@@ -70,11 +81,14 @@ const reduction =
   (a: Tensor, axes: readonly number[], keepDims = true): Tensor => {
     const reduced = new Set(axes.map((axis) => (axis < 0 ? axis + a.shape.length : axis)))
     const shape = a.shape.flatMap((dim, i) => (reduced.has(i) ? (keepDims ? [1] : []) : [dim]))
-    return apply(op, [a, constant([...reduced], 'int64')], [{ shape }], { keepdims: keepDims ? 1 : 0 })[0]
+    return apply(op, [a, constant([...reduced], 'int64')], [{ shape, dtype: a.dtype }], {
+      keepdims: keepDims ? 1 : 0,
+    })[0]
   }
 
 export const reduceSum = reduction('ReduceSum')
 export const reduceMean = reduction('ReduceMean')
+export const reduceMax = reduction('ReduceMax')
 
 export function sumAll(a: Tensor): Tensor {
   return reduceSum(
@@ -86,12 +100,12 @@ export function sumAll(a: Tensor): Tensor {
 
 /** Over the last axis. */
 export function softmax(a: Tensor): Tensor {
-  return apply('Softmax', [a], [{ shape: a.shape }], { axis: -1 })[0]
+  return apply('Softmax', [a], [{ shape: a.shape, dtype: a.dtype }], { axis: -1 })[0]
 }
 
 /** Over the last axis. */
 export function logSoftmax(a: Tensor): Tensor {
-  return apply('LogSoftmax', [a], [{ shape: a.shape }], { axis: -1 })[0]
+  return apply('LogSoftmax', [a], [{ shape: a.shape, dtype: a.dtype }], { axis: -1 })[0]
 }
 
 /**
@@ -156,7 +170,7 @@ export function matmul(a: Tensor, b: Tensor, options: MatMulOptions = {}): Tenso
   return apply(
     'FusedMatMul',
     [a, b],
-    [{ shape: [...batch, m, n] }],
+    [{ shape: [...batch, m, n], dtype: a.dtype }],
     { transA: transposeA ? 1 : 0, transB: transposeB ? 1 : 0, alpha: { float: scale } },
     MICROSOFT,
   )[0]
@@ -176,17 +190,21 @@ export function gather(table: Tensor, indices: Tensor): Tensor {
 /** From a [n, v], the element at each row's index: [n] from indices [n]. */
 export function pick(a: Tensor, indices: Tensor): Tensor {
   const column = reshape(indices, [indices.shape[0], 1])
-  const picked = apply('GatherElements', [a, column], [{ shape: column.shape }], { axis: 1 })[0]
+  const picked = apply('GatherElements', [a, column], [{ shape: column.shape, dtype: a.dtype }], {
+    axis: 1,
+  })[0]
   return reshape(picked, [indices.shape[0]])
 }
 
 /** x / sqrt(mean(x^2) + epsilon) * weight over the last axis (RMSNorm, Zhang and Sennrich 2019). */
 export function rmsNorm(x: Tensor, weight: Tensor, epsilon: number): Tensor {
   const inverse = [...x.shape.slice(0, -1), 1]
-  return apply('SimplifiedLayerNormalization', [x, weight], [{ shape: x.shape }, { shape: inverse }], {
-    epsilon: { float: epsilon },
-    axis: -1,
-  })[0]
+  return apply(
+    'SimplifiedLayerNormalization',
+    [x, weight],
+    [{ shape: x.shape, dtype: x.dtype }, { shape: inverse }],
+    { epsilon: { float: epsilon }, axis: -1 },
+  )[0]
 }
 
 /**
@@ -197,7 +215,7 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
   return apply(
     'RotaryEmbedding',
     [x, positions, cos, sin],
-    [{ shape: x.shape }],
+    [{ shape: x.shape, dtype: x.dtype }],
     { interleaved: 0 },
     MICROSOFT,
   )[0]
@@ -206,19 +224,20 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
 /** Joins along the last axis; not differentiable: it is for sampling. */
 export function concatLast(parts: readonly Tensor[], size: Dim): Tensor {
   const shape = [...parts[0].shape.slice(0, -1), size]
-  return apply('Concat', parts, [{ shape }], { axis: -1 })[0]
+  return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis: -1 })[0]
 }
 
 /** [from, to) of the last axis, counted from the end where negative; not differentiable: it is for sampling. */
 export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tensor {
   const shape = [...a.shape.slice(0, -1), size]
-  return apply('Slice', [a, ...[[from], [to], [-1]].map((value) => constant(value, 'int64'))], [{ shape }])[0]
+  const bounds = [[from], [to], [-1]].map((value) => constant(value, 'int64'))
+  return apply('Slice', [a, ...bounds], [{ shape, dtype: a.dtype }])[0]
 }
 
 /** Zeros with another tensor's run-time shape. */
 export function zerosLike(a: Tensor): Tensor {
   const shape = apply('Shape', [a], [{ shape: [a.shape.length], dtype: 'int64' }])[0]
-  return apply('ConstantOfShape', [shape], [{ shape: a.shape }])[0]
+  return cast(apply('ConstantOfShape', [shape], [{ shape: a.shape }])[0], a.dtype)
 }
 
 /**
@@ -229,7 +248,7 @@ export function scatterAddRows(table: Tensor, rows: Tensor, updates: Tensor): Te
   const shape = apply('Shape', [updates], [{ shape: [2], dtype: 'int64' }])[0]
   const column = reshape(rows, [rows.shape[0], 1])
   const indices = apply('Expand', [column, shape], [{ shape: updates.shape, dtype: 'int64' }])[0]
-  return apply('ScatterElements', [table, indices, updates], [{ shape: table.shape }], {
+  return apply('ScatterElements', [table, indices, updates], [{ shape: table.shape, dtype: table.dtype }], {
     axis: 0,
     reduction: 'add',
   })[0]
@@ -238,7 +257,121 @@ export function scatterAddRows(table: Tensor, rows: Tensor, updates: Tensor): Te
 /** a [n, v] with values [n] put at each row's index. */
 export function putElements(a: Tensor, indices: Tensor, values: Tensor): Tensor {
   const column = reshape(indices, [indices.shape[0], 1])
-  return apply('ScatterElements', [a, column, reshape(values, [values.shape[0], 1])], [{ shape: a.shape }], {
-    axis: 1,
-  })[0]
+  const updates = reshape(values, [values.shape[0], 1])
+  return apply('ScatterElements', [a, column, updates], [{ shape: a.shape, dtype: a.dtype }], { axis: 1 })[0]
+}
+
+/** Joins along the first axis; not differentiable. */
+export function concatFirst(parts: readonly Tensor[]): Tensor {
+  const rows = parts.reduce((sum, { shape }) => sum + Number(shape[0]), 0)
+  const shape = [rows, ...parts[0].shape.slice(1)]
+  return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis: 0 })[0]
+}
+
+/** The last axis cut into pieces of these sizes; not differentiable. */
+export function splitLast(a: Tensor, sizes: readonly number[]): Tensor[] {
+  const outer = a.shape.slice(0, -1)
+  const outputs = sizes.map((size) => ({ shape: [...outer, size], dtype: a.dtype }))
+  return apply('Split', [a, constant(sizes, 'int64')], outputs, { axis: -1 })
+}
+
+/** Running sum along the last axis; not differentiable. */
+export function cumulativeSum(a: Tensor): Tensor {
+  return apply('CumSum', [a, constant(-1, 'int64')], [{ shape: a.shape, dtype: a.dtype }])[0]
+}
+
+/** `after` more elements behind the last axis; not differentiable. */
+export function padLast(a: Tensor, after: number): Tensor {
+  if (after === 0) return a
+  const size = Number(a.shape[a.shape.length - 1]) + after
+  const pads = [...a.shape.map(() => 0), ...a.shape.map((_, i) => (i === a.shape.length - 1 ? after : 0))]
+  return apply(
+    'Pad',
+    [a, constant(pads, 'int64')],
+    [{ shape: [...a.shape.slice(0, -1), size], dtype: a.dtype }],
+  )[0]
+}
+
+/** From a [rows, n, m], the line at each row's index: [rows, m]. */
+export function pickLines(a: Tensor, indices: Tensor): Tensor {
+  const [rows, , width] = a.shape
+  const column = cast(reshape(indices, [rows, 1]), 'int64')
+  return apply('GatherND', [a, column], [{ shape: [rows, width], dtype: a.dtype }], { batch_dims: 1 })[0]
+}
+
+export interface GroupedAttention {
+  /** [batch, time, heads * headDim] */
+  mixed: Tensor
+  /** [batch, kvHeads, past + time, headDim] */
+  key: Tensor
+  value: Tensor
+}
+
+/**
+ * Causal attention with rotary positions over a cache that it extends (ONNX Runtime's GroupQueryAttention); not
+ * differentiable. q [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated; `past`
+ * [batch, kvHeads, past, headDim]; `last` int32 [batch]: index of each row's last valid position, the new ones counted
+ * (rows are filled from the left); `total` int32 []: past + time.
+ */
+export function groupedAttention(
+  [q, k, v]: readonly [Tensor, Tensor, Tensor],
+  past: { key: Tensor; value: Tensor } | null,
+  position: { last: Tensor; total: Tensor; cos: Tensor; sin: Tensor },
+  { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
+): GroupedAttention {
+  const [batch, time] = q.shape
+  const window = past === null ? time : 'window+1'
+  const cache = { shape: [batch, kvHeads, window, headDim], dtype: q.dtype }
+  const [mixed, key, value] = apply(
+    'GroupQueryAttention',
+    [
+      q,
+      k,
+      v,
+      past?.key ?? null,
+      past?.value ?? null,
+      position.last,
+      position.total,
+      position.cos,
+      position.sin,
+    ],
+    [{ shape: q.shape, dtype: q.dtype }, cache, cache],
+    { num_heads: heads, kv_num_heads: kvHeads, do_rotary: 1, rotary_interleaved: 0 },
+    MICROSOFT,
+  )
+  return { mixed, key, value }
+}
+
+/** Run-time size of one axis: int32 []. */
+export function size(a: Tensor, axis: number): Tensor {
+  const shape = apply('Shape', [a], [{ shape: [1], dtype: 'int64' }], { start: axis, end: axis + 1 })[0]
+  return cast(reshape(shape, []), 'int32')
+}
+
+/**
+ * Repeats `step` at most `trips` (int64 []) times, as long as the condition it gives holds (bool []). `state` is what is
+ * carried from one time to the next (shapes may change: name them); `collected` is stacked, one entry for each time
+ * that was run. What `step` uses but does not depend on its arguments is computed once. Not differentiable.
+ */
+export function loop(
+  trips: Tensor,
+  state: readonly Tensor[],
+  step: (
+    index: Tensor,
+    state: readonly Tensor[],
+  ) => { goOn: Tensor; state: readonly Tensor[]; collected: readonly Tensor[] },
+): { state: Tensor[]; collected: Tensor[] } {
+  const index = input('loop index', [], 'int64')
+  const condition = input('loop condition', [], 'bool')
+  const inside = state.map(({ shape, dtype }, i) => input(`loop state ${i}`, shape, dtype))
+  const made = step(index, inside)
+  const outputs = applyLoop(
+    [trips, null, ...state],
+    [
+      ...made.state.map(({ shape, dtype }) => ({ shape, dtype })),
+      ...made.collected.map(({ shape, dtype }) => ({ shape: ['trips', ...shape], dtype })),
+    ],
+    { inputs: [index, condition, ...inside], outputs: [made.goOn, ...made.state, ...made.collected] },
+  )
+  return { state: outputs.slice(0, state.length), collected: outputs.slice(state.length) }
 }

@@ -5,7 +5,16 @@
 
 /** A size, or the name of one known only at run time; equal names are equal sizes. */
 export type Dim = number | string
-export type DType = 'float32' | 'int32' | 'int64' | 'bool'
+export type DType = 'float32' | 'float16' | 'int32' | 'int64' | 'bool'
+/** ONNX's numbers for the types. */
+export const ELEMENT_TYPE: Readonly<Record<DType, number>> = {
+  float32: 1,
+  int32: 6,
+  int64: 7,
+  bool: 9,
+  float16: 10,
+}
+
 export type Attribute = number | string | readonly number[] | { float: number }
 export type Shape = readonly Dim[]
 
@@ -29,6 +38,18 @@ export interface Node {
   inputs: readonly (Tensor | null)[]
   outputs: Tensor[]
   attributes: Readonly<Record<string, Attribute>>
+  /** A loop's body. */
+  body?: Body
+}
+
+/** The inside of a loop: what depends on its inputs. All else it uses is computed once, before the loop. */
+export interface Body {
+  inputs: readonly Tensor[]
+  outputs: readonly Tensor[]
+  /** In order of computation. */
+  nodes: readonly Node[]
+  /** Tensors from outside that the body's operators use. */
+  captures: readonly Tensor[]
 }
 
 export function input(name: string, shape: Shape, dtype: DType = 'float32'): Tensor {
@@ -74,11 +95,42 @@ export function topological(targets: readonly Tensor[]): Node[] {
     visit(target)
     while (stack.length > 0) {
       const top = stack[stack.length - 1]
-      if (top.next < top.node.inputs.length) visit(top.node.inputs[top.next++])
+      const { inputs, body } = top.node
+      const uses = body === undefined ? inputs : [...inputs, ...body.captures]
+      if (top.next < uses.length) visit(uses[top.next++])
       else order.push((stack.pop() as { node: Node }).node)
     }
   }
   return order
+}
+
+/** Adds a loop (ONNX's Loop): `inputs` are the trip count, the condition and the state's start. */
+export function applyLoop(
+  inputs: readonly (Tensor | null)[],
+  outputs: readonly { shape: Shape; dtype: DType }[],
+  body: { inputs: readonly Tensor[]; outputs: readonly Tensor[] },
+): Tensor[] {
+  const made = apply('Loop', inputs, outputs)
+  const node = (made[0].source as { node: Node }).node
+  node.body = enclose(body)
+  return made
+}
+
+function enclose({ inputs, outputs }: { inputs: readonly Tensor[]; outputs: readonly Tensor[] }): Body {
+  const inside = new Set<Tensor>(inputs)
+  const nodes: Node[] = []
+  const captures = new Set<Tensor>()
+  for (const node of topological(outputs)) {
+    if (!node.inputs.some((tensor) => tensor !== null && inside.has(tensor))) continue
+    nodes.push(node)
+    for (const output of node.outputs) inside.add(output)
+  }
+  const use = (tensor: Tensor | null) => {
+    if (tensor !== null && !inside.has(tensor)) captures.add(tensor)
+  }
+  for (const node of nodes) node.inputs.forEach(use)
+  outputs.forEach(use)
+  return { inputs, outputs, nodes, captures: [...captures] }
 }
 
 export function sameShape(a: Shape, b: Shape): boolean {
