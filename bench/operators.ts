@@ -10,6 +10,7 @@ import * as ort from 'onnxruntime-node'
 import { z } from 'zod'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { openCheckpoint, projections } from '../src/engine/checkpoint/model.ts'
+import { sequenceInputs } from '../src/engine/onnx/lane.ts'
 import { rotaryTables } from '../src/engine/onnx/model.ts'
 import { layOut, planBatches } from '../src/engine/onnx/pack.ts'
 import {
@@ -20,7 +21,7 @@ import {
   sequenceProgram,
   stepProgram,
 } from '../src/engine/onnx/programs.ts'
-import { floats, int64s, scalar, type Value } from '../src/engine/onnx/session.ts'
+import { floats, int32s, int64s, scalar, type Value } from '../src/engine/onnx/session.ts'
 import { builtInModel } from '../src/experiment/config.ts'
 import { smallPolicySettings } from '../src/experiment/defaults.ts'
 import { writeJsonAtomic } from '../src/files.ts'
@@ -89,15 +90,10 @@ function trainingFeeds({ vocabSize }: ModelConfig): Record<string, Value> {
     rows,
     sequences.map(({ completion }) => completion),
   )
-  const { batch, time } = packed
   const count = packed.rows.length
   const every = (value: number) => floats(new Float32Array(count).fill(value), [count])
   return {
-    tokens: int64s(packed.tokens, [batch, time]),
-    positions: int64s(packed.positions, [batch, time]),
-    mask: floats(packed.mask, [batch, 1, time, time]),
-    rows: int64s(packed.rows, [count]),
-    targets: int64s(packed.targets, [count]),
+    ...sequenceInputs(packed),
     advantages: every(0.01),
     old: every(-1),
     low: scalar(0.8),
@@ -112,7 +108,7 @@ function stepFeeds({ layers, kvHeads, headDim }: ModelConfig): Record<string, Va
   const window = 256
   const each = (value: (row: number) => number) => Array.from({ length: batch }, (_, row) => value(row))
   const feeds: Record<string, Value> = {
-    tokens: int64s(
+    tokens: int32s(
       each((row) => row),
       [batch, 1],
     ),
@@ -120,7 +116,7 @@ function stepFeeds({ layers, kvHeads, headDim }: ModelConfig): Record<string, Va
       each(() => window),
       [batch, 1],
     ),
-    rows: int64s(
+    rows: int32s(
       each((row) => row),
       [batch],
     ),

@@ -53,6 +53,8 @@ export const greater = binary('Greater', 'bool')
 export const equal = binary('Equal', 'bool')
 export const neg = unary('Neg')
 export const exp = unary('Exp')
+/** Natural logarithm; not differentiable. */
+export const log = unary('Log')
 export const sigmoid = unary('Sigmoid')
 
 /** The same values in another type; itself where it has that type already. */
@@ -290,13 +292,6 @@ export function padLast(a: Tensor, after: number): Tensor {
     [a, constant(pads, 'int64')],
     [{ shape: [...a.shape.slice(0, -1), size], dtype: a.dtype }],
   )[0]
-}
-
-/** From a [rows, n, m], the line at each row's index: [rows, m]. */
-export function pickLines(a: Tensor, indices: Tensor): Tensor {
-  const [rows, , width] = a.shape
-  const column = cast(reshape(indices, [rows, 1]), 'int64')
-  return apply('GatherND', [a, column], [{ shape: [rows, width], dtype: a.dtype }], { batch_dims: 1 })[0]
 }
 
 export interface GroupedAttention {

@@ -6,10 +6,19 @@ import { UserError } from '../../errors.ts'
 import { type Random, random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
-import { MASKED } from './pack.ts'
+import { MASKED } from './model.ts'
 import { cacheKey, cacheValue } from './programs.ts'
 import { draw } from './sample.ts'
-import { floatData, floats, int64s, type Program, scalar, type Value, type Values } from './session.ts'
+import {
+  floatData,
+  floats,
+  int32s,
+  int64s,
+  type Program,
+  scalar,
+  type Value,
+  type Values,
+} from './session.ts'
 
 export interface GenerateContext {
   config: ModelConfig
@@ -109,7 +118,7 @@ export async function generate(
     const outputs = await context.step.run([
       {
         ...feeds,
-        tokens: int64s(
+        tokens: int32s(
           live.map((slot) => slot.token),
           [batch, 1],
         ),
@@ -229,7 +238,7 @@ function cacheFeeds(
   const dims = [batch, kvHeads, cache.window, headDim]
   const size = batch * kvHeads * cache.window * headDim
   const feeds: Record<string, Value> = {
-    rows: int64s(
+    rows: int32s(
       Int32Array.from({ length: batch }, (_, row) => row),
       [batch],
     ),
@@ -266,10 +275,10 @@ async function runPrompts(
   })
   const outputs = await prompt.run([
     {
-      tokens: int64s(tokens, [batch, time]),
+      tokens: int32s(tokens, [batch, time]),
       positions: int64s(positions, [batch, time]),
       mask: floats(mask, [1, 1, time, time]),
-      rows: int64s(
+      rows: int32s(
         prompts.map(({ length }, row) => row * time + length - 1),
         [batch],
       ),

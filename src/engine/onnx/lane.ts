@@ -6,7 +6,7 @@ import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../contract.ts'
 import { generate, type Sampling } from './generate.ts'
 import { rotaryTables } from './model.ts'
-import { layOut, type Row } from './pack.ts'
+import { layOut, type PackedBatch, type Row } from './pack.ts'
 import {
   type AdapterShape,
   foldProgram,
@@ -20,6 +20,7 @@ import {
   compile,
   floatData,
   floats,
+  int32s,
   int64s,
   type Program,
   scalar,
@@ -137,7 +138,7 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
     const key = adapter ? `${name}, rank ${adapter.rank}, scale ${adapter.scale}` : name
     let found = programs.get(key)
     if (found === undefined) {
-      found = compile(build(), threads)
+      found = compile(build(), { threads })
       programs.set(key, found)
     }
     return found
@@ -177,12 +178,12 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       )
       const scores: Scores = new Map()
       for (const batch of batches) {
-        const { feeds, spans } = sequenceFeeds(batch)
+        const packed = layOut(batch.rows, batch.completions)
         const { logprobs } = await scoring.run([
-          { ...feeds, temperature: scalar(temperature) },
+          { ...sequenceInputs(packed), temperature: scalar(temperature) },
           ...valuesOf(job),
         ])
-        collect(spans, floatData(logprobs), scores)
+        collect(packed.spans, floatData(logprobs), scores)
       }
       return scores
     },
@@ -199,7 +200,9 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       }
       const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
       for (const batch of batches) {
-        const { feeds, spans, count } = sequenceFeeds(batch)
+        const packed = layOut(batch.rows, batch.completions)
+        const { spans } = packed
+        const count = packed.rows.length
         const perToken = (values: readonly (readonly number[])[]) => {
           const flat = new Float32Array(count)
           for (const { index, start } of spans) flat.set(values[index], start)
@@ -207,7 +210,7 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
         }
         const tokens: Values = loss === 'policy_gradient' ? { old: perToken(batch.old) } : {}
         const outputs = await training.run([
-          { ...feeds, ...settings, ...tokens, advantages: perToken(batch.advantages) },
+          { ...sequenceInputs(packed), ...settings, ...tokens, advantages: perToken(batch.advantages) },
           ...valuesOf(job),
         ])
         result.loss += floatData(outputs.loss)[0]
@@ -230,23 +233,18 @@ interface Span {
   count: number
 }
 
-function sequenceFeeds(source: SequenceBatch): {
-  feeds: Record<string, Value>
-  spans: Span[]
-  count: number
-} {
-  const { batch, time, tokens, positions, mask, rows, targets, spans } = layOut(
-    source.rows,
-    source.completions,
-  )
-  const feeds = {
-    tokens: int64s(tokens, [batch, time]),
+/** A packed batch as the sequence programs' inputs. */
+export function sequenceInputs(packed: PackedBatch): Record<string, Value> {
+  const { batch, time, tokens, positions, segments, rows, targets } = packed
+  const order = Int32Array.from({ length: time }, (_, at) => at)
+  return {
+    tokens: int32s(tokens, [batch, time]),
     positions: int64s(positions, [batch, time]),
-    mask: floats(mask, [batch, 1, time, time]),
-    rows: int64s(rows, [rows.length]),
-    targets: int64s(targets, [targets.length]),
+    segments: int32s(segments, [batch, time]),
+    order: int32s(order, [time]),
+    rows: int32s(rows, [rows.length]),
+    targets: int32s(targets, [targets.length]),
   }
-  return { feeds, spans, count: rows.length }
 }
 
 function collect(spans: readonly Span[], flat: Float32Array, into: Scores): void {

@@ -6,12 +6,18 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import * as ops from '../graph/ops.ts'
-import { input, type Shape, type Tensor } from '../graph/tensor.ts'
+import { constant, input, type Shape, type Tensor } from '../graph/tensor.ts'
+
+/**
+ * What matrix products and the cache are computed in: single precision, or halves. Norms, softmax, log-probabilities,
+ * the residual stream, adapters and gradients of adapters are single precision in either case.
+ */
+export type Precision = 'float32' | 'float16'
 
 /** Symbolic weights by name, each an input of the graph, made on first use. */
 export type Parameters = (name: string) => Tensor
 
-export function parameters(config: ModelConfig): Parameters {
+export function parameters(config: ModelConfig, precision: Precision = 'float32'): Parameters {
   const shapes = weightShapes(config)
   const made = new Map<string, Tensor>()
   return (name) => {
@@ -19,10 +25,15 @@ export function parameters(config: ModelConfig): Parameters {
     if (known !== undefined) return known
     const shape = shapes.get(name)
     if (shape === undefined) throw new Error(`the model has no weight ${name}`)
-    const tensor = input(name, shape)
+    const tensor = input(name, shape, weightPrecision(name, precision))
     made.set(name, tensor)
     return tensor
   }
+}
+
+/** Norms' weights are single precision whatever the products are. */
+export function weightPrecision(name: string, precision: Precision): Precision {
+  return name.endsWith('norm.weight') ? 'float32' : precision
 }
 
 /** x [..., inputs] -> [..., outputs] by the projection of that name. */
@@ -47,11 +58,13 @@ export function forward(
   { tokens, rows }: ForwardInputs,
 ): Tensor {
   const embedding = weight('model.embed_tokens.weight')
-  let x = ops.gather(embedding, tokens)
+  const half = (y: Tensor) => ops.cast(y, embedding.dtype)
+  const single = (y: Tensor) => ops.cast(y, 'float32')
+  let x = single(ops.gather(embedding, tokens))
   for (let layer = 0; layer < config.layers; layer++) {
     const prefix = `model.layers.${layer}`
     const norm = (y: Tensor, name: string) =>
-      ops.rmsNorm(y, weight(`${prefix}.${name}.weight`), config.rmsNormEps)
+      half(ops.rmsNorm(single(y), weight(`${prefix}.${name}.weight`), config.rmsNormEps))
     const headNorm = (y: Tensor, name: string, heads: number) => {
       if (!config.qkNorm) return y
       const split: Shape = [y.shape[0], y.shape[1], heads, config.headDim]
@@ -69,16 +82,15 @@ export function forward(
       x = ops.gather(ops.flatten(x), rows)
       mixed = ops.gather(ops.flatten(mixed), rows)
     }
-    x = ops.add(x, linear(mixed, `${prefix}.self_attn.o_proj`))
+    x = ops.add(x, single(linear(mixed, `${prefix}.self_attn.o_proj`)))
     const m = norm(x, 'post_attention_layernorm')
     const gate = ops.silu(linear(m, `${prefix}.mlp.gate_proj`))
     const hidden = ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`))
-    x = ops.add(x, linear(hidden, `${prefix}.mlp.down_proj`))
+    x = ops.add(x, single(linear(hidden, `${prefix}.mlp.down_proj`)))
   }
   const head = config.tieEmbeddings ? embedding : weight('lm_head.weight')
-  return ops.matmul(ops.rmsNorm(x, weight('model.norm.weight'), config.rmsNormEps), head, {
-    transposeB: true,
-  })
+  const last = half(ops.rmsNorm(x, weight('model.norm.weight'), config.rmsNormEps))
+  return single(ops.matmul(last, head, { transposeB: true }))
 }
 
 /** The frozen base's own linear maps. */
@@ -100,14 +112,16 @@ export interface AdapterPair {
 export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, scale: number): Linear {
   return (x, name) => {
     const { a, b } = pair(name)
-    const low = ops.matmul(x, a, { transposeB: true })
-    return ops.add(base(x, name), ops.matmul(low, b, { transposeB: true, scale }))
+    const low = ops.matmul(x, ops.cast(a, x.dtype), { transposeB: true })
+    return ops.add(base(x, name), ops.matmul(low, ops.cast(b, x.dtype), { transposeB: true, scale }))
   }
 }
 
 /** The weight that does the same as the base's with the adapter beside it: W + scale * B A. */
 export function foldedWeight(weight: Tensor, { a, b }: AdapterPair, scale: number): Tensor {
-  return ops.add(weight, ops.matmul(b, a, { scale }))
+  // The sum is taken in single precision: in halves a small change would be lost before it is rounded.
+  const change = ops.matmul(ops.cast(b, weight.dtype), ops.cast(a, weight.dtype), { scale })
+  return ops.cast(ops.add(ops.cast(weight, 'float32'), ops.cast(change, 'float32')), weight.dtype)
 }
 
 export interface RotaryTables {
@@ -120,6 +134,26 @@ export interface RotaryTables {
 function byHead({ kvHeads, headDim }: ModelConfig, x: Tensor): Tensor {
   const [batch, time] = x.shape
   return ops.transpose(ops.reshape(x, [batch, time, kvHeads, headDim]), [0, 2, 1, 3])
+}
+
+/** Added to a score to hide it. */
+export const MASKED = -1e9
+
+/**
+ * What is added to attention scores of packed rows, [batch, 1, time, time]: 0 where a position sees another, MASKED
+ * where not. Each sees what stands before it in its own segment and in segment 0, the prompt that a row shares.
+ * `segments` int32 [batch, time]; `order` int32 [time] is 0, 1, 2 ...
+ */
+export function segmentMask(segments: Tensor, order: Tensor): Tensor {
+  const [batch, time] = segments.shape
+  const looking = ops.reshape(segments, [batch, time, 1])
+  const seen = ops.reshape(segments, [batch, 1, time])
+  const shown = constant(0)
+  const hidden = constant(MASKED)
+  const own = ops.where(ops.equal(looking, seen), shown, hidden)
+  const visible = ops.where(ops.equal(seen, 0), shown, own)
+  const before = ops.lessOrEqual(ops.reshape(order, [1, time]), ops.reshape(order, [time, 1]))
+  return ops.reshape(ops.where(before, visible, hidden), [batch, 1, time, time])
 }
 
 /** Called with each layer's rotated keys and its values, [batch, kvHeads, time, headDim]. */
@@ -141,7 +175,8 @@ export function fullAttention(
   return (q, k, v, layer) => {
     const [batch, time] = q.shape
     const rows = group === 1 ? time : `${group}*${time}`
-    const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
+    const rotate = (x: Tensor) =>
+      ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
     // Heads that share a key-value head are stacked as more rows of one product, so that keys are never repeated.
     const byGroup = ops.transpose(
       ops.reshape(rotate(q), [batch, time, kvHeads, group, headDim]),
@@ -152,8 +187,9 @@ export function fullAttention(
     const value = byHead(config, v)
     keep?.(layer, key, value)
     const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
-    const perHead = ops.add(ops.reshape(scores, [batch, heads, time, time]), mask)
-    const probabilities = ops.reshape(ops.softmax(perHead), [batch, kvHeads, rows, time])
+    const perHead = ops.add(ops.cast(ops.reshape(scores, [batch, heads, time, time]), 'float32'), mask)
+    const shares = ops.cast(ops.softmax(perHead), v.dtype)
+    const probabilities = ops.reshape(shares, [batch, kvHeads, rows, time])
     const mixed = ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])
     return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
   }

@@ -66,8 +66,8 @@ export interface PackedBatch {
   tokens: Int32Array
   /** [batch * time] positions: a completion's go on from the prompt's end. */
   positions: Int32Array
-  /** [batch * time * time] 0 where a position may look, MASKED where not. */
-  mask: Float32Array
+  /** [batch * time] what a position belongs to: 0 the prompt, 1 and on the row's completions, -1 padding. */
+  segments: Int32Array
   /** For each completion token, the flattened position that predicts it. */
   rows: Int32Array
   /** For each completion token, its id. */
@@ -75,9 +75,6 @@ export interface PackedBatch {
   /** Where each sequence's completion tokens stand in `rows`: its index, their start and count. */
   spans: { index: number; start: number; count: number }[]
 }
-
-/** Added to a score to hide it. */
-export const MASKED = -1e9
 
 /** Lays one batch out. `completions` are all sequences' completions, by index. */
 export function layOut(rows: readonly Row[], completions: readonly (readonly number[])[]): PackedBatch {
@@ -92,31 +89,24 @@ export function layOut(rows: readonly Row[], completions: readonly (readonly num
     time,
     tokens: new Int32Array(batch * time),
     positions: new Int32Array(batch * time),
-    mask: new Float32Array(batch * time * time).fill(MASKED),
+    segments: new Int32Array(batch * time).fill(-1),
     rows: new Int32Array(count),
     targets: new Int32Array(count),
     spans: [],
   }
-  const { tokens, positions, mask } = packed
+  const { tokens, positions, segments } = packed
   let target = 0
   rows.forEach((row, r) => {
     const base = r * time
     const promptLength = row.prompt.length
-    /** Lets position `at` look at the prompt and at [from, at]. */
-    const see = (at: number, from: number) => {
-      const line = (base + at) * time
-      mask.fill(0, line, line + Math.min(promptLength, at + 1))
-      mask.fill(0, line + from, line + at + 1)
-    }
     row.prompt.forEach((token, i) => {
       tokens[base + i] = token
       positions[base + i] = i
-      see(i, 0)
+      segments[base + i] = 0
     })
     let at = promptLength
-    for (const index of row.members) {
+    row.members.forEach((index, member) => {
       const completion = completions[index]
-      const from = at
       packed.spans.push({ index, start: target, count: completion.length })
       completion.forEach((token, i) => {
         packed.rows[target] = base + (i === 0 ? promptLength - 1 : at - 1)
@@ -125,12 +115,10 @@ export function layOut(rows: readonly Row[], completions: readonly (readonly num
         if (i === completion.length - 1) return
         tokens[base + at] = token
         positions[base + at] = promptLength + i
-        see(at, from)
+        segments[base + at] = member + 1
         at++
       })
-    }
-    // Padding looks at itself alone, so that its softmax is finite; nothing reads it.
-    for (; at < time; at++) mask[(base + at) * time + at] = 0
+    })
   })
   return packed
 }

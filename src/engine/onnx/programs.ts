@@ -1,7 +1,7 @@
 /** The graphs that the engine runs, each built from the one model in `model.ts`. */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { projections, weightShapes } from '../checkpoint/model.ts'
-import { emit } from '../graph/emit.ts'
+import { type EmitOptions, emit } from '../graph/emit.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
 import { input, type Tensor } from '../graph/tensor.ts'
@@ -21,13 +21,18 @@ export const loraA = (projection: string) => `${projection}.lora_A`
 export const loraB = (projection: string) => `${projection}.lora_B`
 export const gradientName = (weight: string) => `grad ${weight}`
 
-function adapterPairs(config: ModelConfig, rank: number): Map<string, model.AdapterPair> {
+export function adapterPairs(config: ModelConfig, rank: number): Map<string, model.AdapterPair> {
   return new Map(
     projections(config).map((p) => [
       p.name,
       { a: input(loraA(p.name), [rank, p.in]), b: input(loraB(p.name), [p.out, rank]) },
     ]),
   )
+}
+
+/** Where a program is to run, and how: the CPU in single precision unless said otherwise. */
+export interface Target extends EmitOptions {
+  precision?: model.Precision
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -53,26 +58,29 @@ export type LossKind = 'policy_gradient' | 'cross_entropy'
 /**
  * Scores the targets of a packed batch and, for a loss, gives its value and gradients.
  *
- * Inputs: `tokens`, `positions` int64 [batch, time]; `mask` [batch, 1, time, time]; `rows`, `targets` int64 [rows];
- * `temperature` []; for the losses `advantages` [rows] (cross-entropy: the weights), and for the policy gradient
- * `old` [rows], `low`, `high` [] (the ratio's bounds).
+ * Inputs: `tokens`, `segments` int32, `positions` int64 [batch, time]; `order` int32 [time] (0, 1, 2 ...); `rows`,
+ * `targets` int32 [rows]; `temperature` []; for the losses `advantages` [rows] (cross-entropy: the weights), and for the
+ * policy gradient `old` [rows], `low`, `high` [] (the ratio's bounds). In halves, `lossScale` []: the loss is multiplied
+ * by it and the gradients divided again, to keep what lies between within a half's range.
  * Outputs: `logprobs` [rows]; for the losses `loss` [] and the gradients.
  */
 export function sequenceProgram(
   config: ModelConfig,
   options: { adapter?: AdapterShape; trained: Trained; loss?: LossKind },
+  { precision = 'float32', ...target }: Target = {},
 ): Uint8Array {
-  const weight = model.parameters(config)
+  const weight = model.parameters(config, precision)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
-  const mask = input('mask', ['batch', 1, 'time', 'time'])
+  const segments = input('segments', ['batch', 'time'], 'int32')
+  const mask = model.segmentMask(segments, input('order', ['time'], 'int32'))
   const attention = model.fullAttention(config, rotaryInputs(config), positionsInput(), mask)
   const logits = model.forward(config, weight, linear, attention, {
-    tokens: input('tokens', ['batch', 'time'], 'int64'),
-    rows: input('rows', ['rows'], 'int64'),
+    tokens: input('tokens', ['batch', 'time'], 'int32'),
+    rows: input('rows', ['rows'], 'int32'),
   })
-  const logprobs = targetLogprobs(logits, input('targets', ['rows'], 'int64'), input('temperature', []))
-  if (options.loss === undefined) return emit('score', { logprobs })
+  const logprobs = targetLogprobs(logits, input('targets', ['rows'], 'int32'), input('temperature', []))
+  if (options.loss === undefined) return emit('score', { logprobs }, target)
 
   const advantages = input('advantages', ['rows'])
   const gain =
@@ -85,15 +93,15 @@ export function sequenceProgram(
           [loraA(name), a],
           [loraB(name), b],
         ])
-  const parts = gradients(
-    loss,
-    trained.map(([, tensor]) => tensor),
-  )
-  return emit(`train ${options.loss}`, {
-    loss,
-    logprobs,
-    ...Object.fromEntries(trained.map(([name], i) => [gradientName(name), parts[i]])),
-  })
+  const tensors = trained.map(([, tensor]) => tensor)
+  const parts = precision === 'float32' ? gradients(loss, tensors) : scaledGradients(loss, tensors)
+  const named = Object.fromEntries(trained.map(([name], i) => [gradientName(name), parts[i]]))
+  return emit(`train ${options.loss}`, { loss, logprobs, ...named }, target)
+}
+
+function scaledGradients(loss: Tensor, tensors: readonly Tensor[]): Tensor[] {
+  const scale = input('lossScale', [])
+  return gradients(ops.mul(loss, scale), tensors).map((gradient) => ops.div(gradient, scale))
 }
 
 /** min(r A, clip(r, low, high) A) with r = exp(logprob - old logprob) (PPO, Schulman et al. 2017). */
@@ -114,7 +122,7 @@ export interface GenerationOptions {
 /**
  * Computes whole prompts and starts their key-value caches.
  *
- * Inputs: `tokens`, `positions` int64 [batch, time] (padded on the right); `mask` [1, 1, time, time]; `rows` int64
+ * Inputs: `tokens` int32, `positions` int64 [batch, time] (padded on the right); `mask` [1, 1, time, time]; `rows` int32
  * [batch] (each prompt's last token, counted through the flattened batch); `temperature` [].
  * Outputs: `logprobs` [batch, vocabulary] of the next token under softmax(logits / temperature), and the caches
  * [batch, kvHeads, time, headDim].
@@ -138,8 +146,8 @@ export function promptProgram(config: ModelConfig, options: GenerationOptions): 
 /**
  * Feeds one sampled token a row.
  *
- * Inputs: `tokens`, `positions` int64 [batch, 1]; `mask` [batch, 1, 1, window + 1] (its last column is the new token);
- * `rows` int64 [batch] (0, 1, 2, ...); `temperature` []; the caches [batch, kvHeads, window, headDim].
+ * Inputs: `tokens` int32, `positions` int64 [batch, 1]; `mask` [batch, 1, 1, window + 1] (its last column is the new
+ * token); `rows` int32 [batch] (0, 1, 2, ...); `temperature` []; the caches [batch, kvHeads, window, headDim].
  * Outputs: `logprobs` [batch, vocabulary] of the next token, and the new token's keys and values
  * [batch, kvHeads, 1, headDim]. The caches themselves are never copied.
  */
@@ -165,8 +173,8 @@ function nextLogprobs(config: ModelConfig, options: GenerationOptions, attention
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
   const logits = model.forward(config, weight, linear, attention, {
-    tokens: input('tokens', ['batch', 'time'], 'int64'),
-    rows: input('rows', ['batch'], 'int64'),
+    tokens: input('tokens', ['batch', 'time'], 'int32'),
+    rows: input('rows', ['batch'], 'int32'),
   })
   return ops.logSoftmax(ops.div(logits, input('temperature', [])))
 }
@@ -185,7 +193,7 @@ export function foldProgram(config: ModelConfig, { rank, scale }: AdapterShape):
   return emit('fold', Object.fromEntries(outputs))
 }
 
-function rotaryInputs(config: ModelConfig): model.RotaryTables {
+export function rotaryInputs(config: ModelConfig): model.RotaryTables {
   const shape = ['context', config.headDim / 2]
   return { cos: input('cos', shape), sin: input('sin', shape) }
 }

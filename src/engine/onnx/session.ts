@@ -10,14 +10,35 @@ export interface Program {
   release(): Promise<void>
 }
 
-export async function compile(bytes: Uint8Array, threads = 1): Promise<Program> {
+export type Provider = 'cpu' | 'cuda' | 'webgpu'
+
+export interface CompileOptions {
+  /** Threads inside each operator. */
+  threads?: number
+  provider?: Provider
+  /** Bytes of the tensors that the model was emitted with as constants, by name. */
+  constants?: ReadonlyMap<string, Uint8Array>
+  /** The outputs that stay where they were computed (WebGPU). */
+  onDevice?: readonly string[]
+}
+
+export async function compile(
+  bytes: Uint8Array,
+  { threads = 1, provider = 'cpu', constants, onDevice = [] }: CompileOptions = {},
+): Promise<Program> {
   const session = await ort.InferenceSession.create(bytes, {
-    executionProviders: ['cpu'],
+    executionProviders: [provider],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
     graphOptimizationLevel: 'all',
     logSeverityLevel: 3,
+    ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
+    ...(onDevice.length > 0 && {
+      preferredOutputLocation: Object.fromEntries(onDevice.map((name) => [name, 'gpu-buffer' as const])),
+    }),
+    // Shapes change from call to call: a plan of memory made for one is of no use to the next.
+    ...(provider !== 'cpu' && { enableMemPattern: false }),
   })
   const names = session.inputNames
   return {
@@ -38,7 +59,16 @@ export function floats(data: Float32Array, dims: readonly number[]): Value {
   return new ort.Tensor('float32', data, dims)
 }
 
-/** int64 as ONNX wants indices; every value here fits a number. */
+/** Halves, as the bits of each. */
+export function halves(data: Uint16Array, dims: readonly number[]): Value {
+  return new ort.Tensor('float16', data, dims)
+}
+
+export function int32s(data: Int32Array | readonly number[], dims: readonly number[]): Value {
+  return new ort.Tensor('int32', data instanceof Int32Array ? data : Int32Array.from(data), dims)
+}
+
+/** int64 where an operator wants no less; every value here fits a number. */
 export function int64s(data: Int32Array | readonly number[], dims: readonly number[]): Value {
   const wide = new BigInt64Array(data.length)
   for (let i = 0; i < data.length; i++) wide[i] = BigInt(data[i])

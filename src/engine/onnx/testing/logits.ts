@@ -6,7 +6,7 @@ import { input } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
 import { layOut, planBatches } from '../pack.ts'
 import { loraA, loraB } from '../programs.ts'
-import { compile, floatData, floats, int64s, type Values } from '../session.ts'
+import { compile, floatData, floats, int32s, int64s, type Values } from '../session.ts'
 
 export interface Logits {
   /** Logits of every position of a sequence, row-major [length, vocabulary]. */
@@ -27,7 +27,7 @@ export async function openLogits(
     config,
     { cos: input('cos', ['context', half]), sin: input('sin', ['context', half]) },
     input('positions', ['batch', 'time'], 'int64'),
-    input('mask', ['batch', 1, 'time', 'time']),
+    model.segmentMask(input('segments', ['batch', 'time'], 'int32'), input('order', ['time'], 'int32')),
   )
   let linear = model.baseLinear(config, weight)
   const adapterValues: Record<string, Values[string]> = {}
@@ -44,10 +44,10 @@ export async function openLogits(
     linear = model.loraLinear(linear, pair, alpha / rank)
   }
   const logits = model.forward(config, weight, linear, attention, {
-    tokens: input('tokens', ['batch', 'time'], 'int64'),
-    rows: input('rows', ['rows'], 'int64'),
+    tokens: input('tokens', ['batch', 'time'], 'int32'),
+    rows: input('rows', ['rows'], 'int32'),
   })
-  const program = await compile(emit('logits', { logits }), options.threads)
+  const program = await compile(emit('logits', { logits }), { threads: options.threads })
   const weights = Object.fromEntries(
     [...(await checkpoint.loadWeights())].map(([key, { shape, data }]) => [key, floats(data, shape)]),
   )
@@ -65,10 +65,11 @@ export async function openLogits(
       const every = Array.from({ length: time }, (_, position) => position)
       const output = await program.run([
         {
-          tokens: int64s(packed.tokens, [1, time]),
+          tokens: int32s(packed.tokens, [1, time]),
           positions: int64s(packed.positions, [1, time]),
-          mask: floats(packed.mask, [1, 1, time, time]),
-          rows: int64s(every, [time]),
+          segments: int32s(packed.segments, [1, time]),
+          order: int32s(every, [time]),
+          rows: int32s(every, [time]),
         },
         adapterValues,
         weights,
