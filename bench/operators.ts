@@ -10,7 +10,6 @@ import * as ort from 'onnxruntime-node'
 import { z } from 'zod'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { openCheckpoint, projections } from '../src/engine/checkpoint/model.ts'
-import { sequenceInputs } from '../src/engine/onnx/lane.ts'
 import { rotaryTables } from '../src/engine/onnx/model.ts'
 import { layOut, planBatches } from '../src/engine/onnx/pack.ts'
 import {
@@ -21,6 +20,7 @@ import {
   sequenceProgram,
   stepProgram,
 } from '../src/engine/onnx/programs.ts'
+import { sequenceInputs } from '../src/engine/onnx/sequences.ts'
 import { floats, int32s, int64s, scalar, type Value } from '../src/engine/onnx/session.ts'
 import { builtInModel } from '../src/experiment/config.ts'
 import { smallPolicySettings } from '../src/experiment/defaults.ts'

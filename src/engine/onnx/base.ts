@@ -12,10 +12,11 @@ import type {
   SupervisedDatum,
 } from '../contract.ts'
 import { checkSampling, checkSequences } from './check.ts'
-import type { Model, NamedArray, Scores, SequenceBatch } from './lane.ts'
+import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool } from './pool.ts'
 import type { AdapterShape } from './programs.ts'
+import type { Scores, SequenceBatch } from './sequences.ts'
 
 /** How work is cut up: memory is bounded by these whatever the size of a request. */
 export interface Limits extends PackOptions {

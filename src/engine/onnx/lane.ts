@@ -6,27 +6,17 @@ import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../contract.ts'
 import { generate, type Sampling } from './generate.ts'
 import { rotaryTables } from './model.ts'
-import { layOut, type PackedBatch, type Row } from './pack.ts'
+import { type AdapterShape, foldProgram, promptProgram, sequenceProgram, stepProgram } from './programs.ts'
 import {
-  type AdapterShape,
-  foldProgram,
-  gradientName,
-  type LossKind,
-  promptProgram,
-  sequenceProgram,
-  stepProgram,
-} from './programs.ts'
-import {
-  compile,
-  floatData,
-  floats,
-  int32s,
-  int64s,
-  type Program,
-  scalar,
-  type Value,
-  type Values,
-} from './session.ts'
+  type LossSettings,
+  type Scores,
+  type SequenceBatch,
+  scoreBatches,
+  type TrainBatch,
+  type TrainResult,
+  trainBatches,
+} from './sequences.ts'
+import { compile, floats, type Program, type Values } from './session.ts'
 
 export interface NamedArray {
   name: string
@@ -66,41 +56,15 @@ export interface GenerateJob extends Model {
   sampling: Sampling
 }
 
-/** A batch of rows with all that its sequences need, by index. */
-export interface SequenceBatch {
-  rows: readonly Row[]
-  completions: readonly (readonly number[])[]
-}
-
 export interface ScoreJob extends Model {
   kind: 'score'
   batches: readonly SequenceBatch[]
   temperature: number
 }
 
-export interface TrainJob extends Model {
+export interface TrainJob extends Model, LossSettings {
   kind: 'train'
-  batches: readonly (SequenceBatch & {
-    /** Per token: masked advantages, or for cross-entropy the weights. */
-    advantages: readonly (readonly number[])[]
-    /** Per token, for the policy gradient: log-probabilities when sampled. */
-    old: readonly (readonly number[])[]
-  })[]
-  loss: LossKind
-  temperature: number
-  low: number
-  high: number
-  /** The tensors to give gradients of. */
-  names: readonly string[]
-}
-
-/** Log-probabilities by sequence index. */
-export type Scores = Map<number, Float32Array>
-
-export interface TrainResult {
-  loss: number
-  logprobs: Scores
-  gradients: Float32Array[]
+  batches: readonly TrainBatch[]
 }
 
 export interface Lane {
@@ -176,77 +140,15 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       const scoring = await program('score', adapter, () =>
         sequenceProgram(config, { adapter, trained: 'none' }),
       )
-      const scores: Scores = new Map()
-      for (const batch of batches) {
-        const packed = layOut(batch.rows, batch.completions)
-        const { logprobs } = await scoring.run([
-          { ...sequenceInputs(packed), temperature: scalar(temperature) },
-          ...valuesOf(job),
-        ])
-        collect(packed.spans, floatData(logprobs), scores)
-      }
-      return scores
+      return scoreBatches(scoring, valuesOf(job), batches, temperature)
     },
     async train(job) {
-      const { adapter, batches, loss, names } = job
+      const { adapter, batches, loss } = job
       const trained = adapter ? 'adapter' : 'all'
       const training = await program(`train ${loss}`, adapter, () =>
         sequenceProgram(config, { adapter, trained, loss }),
       )
-      const settings: Values = {
-        temperature: scalar(job.temperature),
-        low: scalar(job.low),
-        high: scalar(job.high),
-      }
-      const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
-      for (const batch of batches) {
-        const packed = layOut(batch.rows, batch.completions)
-        const { spans } = packed
-        const count = packed.rows.length
-        const perToken = (values: readonly (readonly number[])[]) => {
-          const flat = new Float32Array(count)
-          for (const { index, start } of spans) flat.set(values[index], start)
-          return floats(flat, [count])
-        }
-        const tokens: Values = loss === 'policy_gradient' ? { old: perToken(batch.old) } : {}
-        const outputs = await training.run([
-          { ...sequenceInputs(packed), ...settings, ...tokens, advantages: perToken(batch.advantages) },
-          ...valuesOf(job),
-        ])
-        result.loss += floatData(outputs.loss)[0]
-        collect(spans, floatData(outputs.logprobs), result.logprobs)
-        names.forEach((name, n) => {
-          const part = floatData(outputs[gradientName(name)])
-          const sum = result.gradients[n]
-          if (sum === undefined) result.gradients[n] = part
-          else for (let i = 0; i < sum.length; i++) sum[i] += part[i]
-        })
-      }
-      return result
+      return trainBatches(training, valuesOf(job), batches, job)
     },
   }
-}
-
-interface Span {
-  index: number
-  start: number
-  count: number
-}
-
-/** A packed batch as the sequence programs' inputs. */
-export function sequenceInputs(packed: PackedBatch): Record<string, Value> {
-  const { batch, time, tokens, positions, segments, rows, targets } = packed
-  const order = Int32Array.from({ length: time }, (_, at) => at)
-  return {
-    tokens: int32s(tokens, [batch, time]),
-    positions: int64s(positions, [batch, time]),
-    segments: int32s(segments, [batch, time]),
-    order: int32s(order, [time]),
-    rows: int32s(rows, [rows.length]),
-    targets: int32s(targets, [targets.length]),
-  }
-}
-
-function collect(spans: readonly Span[], flat: Float32Array, into: Scores): void {
-  for (const { index, start, count } of spans) into.set(index, flat.slice(start, start + count))
 }

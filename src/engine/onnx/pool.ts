@@ -6,7 +6,8 @@
 import { Worker } from 'node:worker_threads'
 import { UserError } from '../../errors.ts'
 import type { Completion } from '../contract.ts'
-import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, Scores, TrainJob, TrainResult } from './lane.ts'
+import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
+import type { Scores, TrainResult } from './sequences.ts'
 
 export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob
 type ResultOf<J extends Job> = J extends GenerateJob

@@ -1,0 +1,326 @@
+/**
+ * Sampling as graphs that stay on the device: adapters are folded in, prompts computed, and tokens drawn where the
+ * logits are. A provider that can loop runs a whole generation in one call; another runs the same step again and again.
+ */
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import { weightShapes } from '../../checkpoint/model.ts'
+import { emit } from '../../graph/emit.ts'
+import * as ops from '../../graph/ops.ts'
+import { input, type Tensor } from '../../graph/tensor.ts'
+import * as model from '../model.ts'
+import {
+  type AdapterShape,
+  adapterPairs,
+  cacheKey,
+  cacheValue,
+  rotaryInputs,
+  type Target,
+} from '../programs.ts'
+import { type Draws, draw } from './sampling.ts'
+
+/** Projections that read the same input, computed as one product: their weights stand under each other. */
+interface Group {
+  name: string
+  parts: readonly { name: string; out: number }[]
+}
+
+function groups(config: ModelConfig): Group[] {
+  const shapes = weightShapes(config)
+  const group = (prefix: string, name: string, parts: readonly string[]): Group => ({
+    name: `${prefix}.${name}`,
+    parts: parts.map((part) => ({
+      name: `${prefix}.${part}`,
+      out: (shapes.get(`${prefix}.${part}.weight`) as readonly number[])[0],
+    })),
+  })
+  return Array.from({ length: config.layers }, (_, layer) => {
+    const prefix = `model.layers.${layer}`
+    return [
+      group(`${prefix}.self_attn`, 'qkv', ['q_proj', 'k_proj', 'v_proj']),
+      group(`${prefix}.self_attn`, 'o', ['o_proj']),
+      group(`${prefix}.mlp`, 'gate_up', ['gate_proj', 'up_proj']),
+      group(`${prefix}.mlp`, 'down', ['down_proj']),
+    ]
+  }).flat()
+}
+
+interface FusedWeight {
+  /** [outputs of all parts, inputs], or the other way about where `transposed`. */
+  weight: Tensor
+  transposed: boolean
+  bias: Tensor | null
+}
+
+/** The weights that sampling uses, by group, with the adapter folded in. */
+function fusedWeights(
+  config: ModelConfig,
+  weight: model.Parameters,
+  adapter: AdapterShape | undefined,
+): Map<string, FusedWeight> {
+  const shapes = weightShapes(config)
+  const pairs = adapter && adapterPairs(config, adapter.rank)
+  const folded = (name: string) => {
+    const base = weight(`${name}.weight`)
+    const pair = pairs?.get(name)
+    return adapter && pair ? model.foldedWeight(base, pair, adapter.scale) : base
+  }
+  return new Map(
+    groups(config).map(({ name, parts }) => [
+      name,
+      {
+        weight: joined(parts.map((part) => folded(part.name))),
+        transposed: false,
+        bias: shapes.has(`${parts[0].name}.bias`)
+          ? joined(parts.map((part) => weight(`${part.name}.bias`)))
+          : null,
+      },
+    ]),
+  )
+}
+
+function joined(parts: readonly Tensor[]): Tensor {
+  return parts.length === 1 ? parts[0] : ops.concatFirst(parts)
+}
+
+/** The linear maps by their own names, each group computed once for each input. */
+function fusedLinear(config: ModelConfig, fused: ReadonlyMap<string, FusedWeight>): model.Linear {
+  const all = groups(config)
+  let latest: { group: Group; x: Tensor; outputs: readonly Tensor[] } | null = null
+  return (x, name) => {
+    const group = all.find(({ parts }) => parts.some((part) => part.name === name)) as Group
+    if (latest === null || latest.group !== group || latest.x !== x) {
+      const { weight, transposed, bias } = fused.get(group.name) as FusedWeight
+      const product = ops.matmul(x, weight, { transposeB: !transposed })
+      const y = bias === null ? product : ops.add(product, bias)
+      const sizes = group.parts.map(({ out }) => out)
+      latest = { group, x, outputs: sizes.length === 1 ? [y] : ops.splitLast(y, sizes) }
+    }
+    return latest.outputs[group.parts.findIndex((part) => part.name === name)]
+  }
+}
+
+/** Layer 0's keys, its values, layer 1's ...: each [rows, kvHeads, window, headDim]. */
+type Caches = readonly Tensor[]
+
+const cacheName = (array: number) => (array % 2 === 0 ? cacheKey(array >> 1) : cacheValue(array >> 1))
+
+/** What is carried from one token to the next. */
+interface State {
+  /** [samples, vocabulary] */
+  logits: Tensor
+  /** int32 [samples]: the last position that is filled. */
+  last: Tensor
+  /** [samples]: 1 until a stop token was drawn, then 0. */
+  live: Tensor
+  caches: Caches
+}
+
+/** All that the graphs of one model share. */
+interface Context {
+  config: ModelConfig
+  weight: model.Parameters
+  linear: model.Linear
+  tables: model.RotaryTables
+  /** [samples]: 0, 1, 2 ... */
+  each: Tensor
+  temperature: Tensor
+  topP: Tensor | null
+  /** int32 [stops] */
+  stop: Tensor
+}
+
+function context(
+  config: ModelConfig,
+  precision: model.Precision,
+  nucleus: boolean,
+  fused: (weight: model.Parameters) => ReadonlyMap<string, FusedWeight>,
+): Context {
+  const weight = model.parameters(config, precision)
+  const { cos, sin } = rotaryInputs(config)
+  return {
+    config,
+    weight,
+    linear: fusedLinear(config, fused(weight)),
+    tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
+    each: input('each', ['samples'], 'int32'),
+    temperature: input('temperature', []),
+    topP: nucleus ? input('topP', []) : null,
+    stop: input('stop', ['stops'], 'int32'),
+  }
+}
+
+/** Logits [rows, vocabulary] after the given tokens, and the caches that they extend. */
+function extend(
+  { config, weight, linear, tables }: Context,
+  { tokens, rows }: model.ForwardInputs,
+  position: { last: Tensor; total: Tensor },
+  past: Caches | null,
+): { logits: Tensor; caches: Caches } {
+  const caches: Tensor[] = []
+  const attention: model.Attention = (q, k, v, layer) => {
+    const before = past && { key: past[2 * layer], value: past[2 * layer + 1] }
+    const { mixed, key, value } = ops.groupedAttention([q, k, v], before, { ...position, ...tables }, config)
+    caches.push(key, value)
+    return mixed
+  }
+  return { logits: model.forward(config, weight, linear, attention, { tokens, rows }), caches }
+}
+
+/** Computes each prompt once and hands it to its samples. */
+function prefill(context: Context): State {
+  const tokens = input('tokens', ['prompts', 'time'], 'int32')
+  const ends = input('ends', ['prompts'], 'int32')
+  const rows = input('endRows', ['prompts'], 'int32')
+  const sampleOf = input('sampleOf', ['samples'], 'int32')
+  const { logits, caches } = extend(
+    context,
+    { tokens, rows },
+    { last: ends, total: ops.size(tokens, 1) },
+    null,
+  )
+  return {
+    logits: ops.gather(logits, sampleOf),
+    last: ops.gather(ends, sampleOf),
+    live: input('live', ['samples']),
+    caches: caches.map((cache) => ops.gather(cache, sampleOf)),
+  }
+}
+
+/** Draws a token for each sample and feeds it. */
+function advance(context: Context, uniform: Tensor, state: State): { draws: Draws; state: State } {
+  const { stop, each } = context
+  const [samples] = state.last.shape
+  const draws = draw(state.logits, { ...context, uniform })
+  const stops = ops.equal(ops.reshape(draws.token, [samples, 1]), ops.reshape(stop, [1, 'stops']))
+  const stopped = ops.reshape(ops.reduceMax(ops.cast(stops, 'float32'), [1]), [samples])
+  const last = ops.add(state.last, 1)
+  const { logits, caches } = extend(
+    context,
+    { tokens: ops.reshape(draws.token, [samples, 1]), rows: each },
+    { last, total: ops.add(ops.size(state.caches[0], 2), 1) },
+    state.caches,
+  )
+  return { draws, state: { logits, last, live: ops.sub(state.live, ops.mul(state.live, stopped)), caches } }
+}
+
+export interface GenerationOptions {
+  adapter?: AdapterShape
+  /** Sample from the nucleus of `topP`. */
+  nucleus: boolean
+}
+
+/**
+ * A whole generation in one run, for a provider that can loop.
+ *
+ * Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32 [prompts], each prompt's last position;
+ * `endRows` int32 [prompts], the same counted through the flattened batch; `sampleOf` int32 [samples], the prompt of
+ * each sample; `each` int32 [samples] (0, 1, 2 ...); `live` [samples], all 1; `uniforms` [steps, samples]; `steps` int64
+ * []; `stop` int32 [stops]; `temperature` []; `topP` [] for a nucleus; rotary tables, weights, adapter.
+ * Outputs: `drawn` int32, `logprobs` and `samplingLogprobs` [steps run, samples]; it ends when no sample is live.
+ */
+export function generationProgram(
+  config: ModelConfig,
+  { adapter, nucleus }: GenerationOptions,
+  { precision = 'float32', ...target }: Target = {},
+): Uint8Array {
+  const shared = context(config, precision, nucleus, (weight) => fusedWeights(config, weight, adapter))
+  const start = prefill(shared)
+  const uniforms = input('uniforms', ['steps', 'samples'])
+  const { collected } = ops.loop(
+    input('steps', [], 'int64'),
+    [start.logits, start.last, start.live, ...start.caches],
+    (index, [logits, last, live, ...caches]) => {
+      const { draws, state } = advance(shared, ops.gather(uniforms, index), { logits, last, live, caches })
+      return {
+        goOn: ops.greater(ops.sumAll(state.live), 0),
+        state: [state.logits, state.last, state.live, ...state.caches],
+        collected: [draws.token, draws.logprob, draws.samplingLogprob],
+      }
+    },
+  )
+  const [drawn, logprobs, samplingLogprobs] = collected
+  return emit('generate', { drawn, logprobs, samplingLogprobs }, target)
+}
+
+/** Names of the fused weights between the programs below. */
+const fusedName = (group: string, part: 'weight' | 'bias') => `fused ${group}.${part}`
+
+/**
+ * The fused weights, adapter folded in, for the two programs below, transposed to how their products read them.
+ * Inputs: weights, adapter. Outputs: `fused ...`.
+ */
+export function fuseProgram(
+  config: ModelConfig,
+  adapter: AdapterShape | undefined,
+  { precision = 'float32', ...target }: Target = {},
+): Uint8Array {
+  const fused = fusedWeights(config, model.parameters(config, precision), adapter)
+  const outputs: Record<string, Tensor> = {}
+  for (const [name, { weight, bias }] of fused) {
+    outputs[fusedName(name, 'weight')] = ops.transpose(weight, [1, 0])
+    if (bias !== null) outputs[fusedName(name, 'bias')] = bias
+  }
+  return emit('fuse', outputs, target)
+}
+
+function fusedInputs(config: ModelConfig, precision: model.Precision): Map<string, FusedWeight> {
+  const shapes = weightShapes(config)
+  return new Map(
+    groups(config).map(({ name, parts }) => {
+      const out = parts.reduce((sum, part) => sum + part.out, 0)
+      const width = (shapes.get(`${parts[0].name}.weight`) as readonly number[])[1]
+      const biased = shapes.has(`${parts[0].name}.bias`)
+      return [
+        name,
+        {
+          weight: input(fusedName(name, 'weight'), [width, out], precision),
+          transposed: true,
+          bias: biased ? input(fusedName(name, 'bias'), [out], precision) : null,
+        },
+      ]
+    }),
+  )
+}
+
+function stateOutputs({ logits, last, live, caches }: State): Record<string, Tensor> {
+  return {
+    'next logits': logits,
+    'next last': last,
+    'next live': live,
+    ...Object.fromEntries(caches.map((tensor, i) => [`next ${cacheName(i)}`, tensor])),
+  }
+}
+
+/** Computes prompts: inputs as for `generationProgram` with fused weights; outputs: the state, as `next ...`. */
+export function prefillProgram(
+  config: ModelConfig,
+  { precision = 'float32', ...target }: Target = {},
+): Uint8Array {
+  return emit(
+    'prefill',
+    stateOutputs(prefill(context(config, precision, false, () => fusedInputs(config, precision)))),
+    target,
+  )
+}
+
+/**
+ * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, `live`, caches), `uniform` [samples], `each`,
+ * `stop`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
+ * `samplingLogprobs` [samples], and the state as `next ...`.
+ */
+export function stepProgram(
+  config: ModelConfig,
+  { nucleus }: { nucleus: boolean },
+  { precision = 'float32', ...target }: Target = {},
+): Uint8Array {
+  const shared = context(config, precision, nucleus, () => fusedInputs(config, precision))
+  const cache = ['samples', config.kvHeads, 'window', config.headDim]
+  const { draws, state } = advance(shared, input('uniform', ['samples']), {
+    logits: input('logits', ['samples', config.vocabSize]),
+    last: input('last', ['samples'], 'int32'),
+    live: input('live', ['samples']),
+    caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, precision)),
+  })
+  const { token: drawn, logprob: logprobs, samplingLogprob: samplingLogprobs } = draws
+  return emit('step', { drawn, logprobs, samplingLogprobs, ...stateOutputs(state) }, target)
+}

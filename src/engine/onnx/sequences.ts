@@ -1,0 +1,163 @@
+/** Runs packed batches of sequences through a scoring or training program, whatever device it was compiled for. */
+import { layOut, type PackedBatch, type Row } from './pack.ts'
+import { gradientName, type LossKind } from './programs.ts'
+import {
+  floatData,
+  floats,
+  int32s,
+  int64s,
+  type Program,
+  scalar,
+  type Value,
+  type Values,
+} from './session.ts'
+
+/** A batch of rows with all that its sequences need, by index. */
+export interface SequenceBatch {
+  rows: readonly Row[]
+  completions: readonly (readonly number[])[]
+}
+
+export interface TrainBatch extends SequenceBatch {
+  /** Per token: masked advantages, or for cross-entropy the weights. */
+  advantages: readonly (readonly number[])[]
+  /** Per token, for the policy gradient: log-probabilities when sampled. */
+  old: readonly (readonly number[])[]
+}
+
+export interface LossSettings {
+  loss: LossKind
+  temperature: number
+  low: number
+  high: number
+  /** The tensors to give gradients of. */
+  names: readonly string[]
+}
+
+/** Log-probabilities by sequence index. */
+export type Scores = Map<number, Float32Array>
+
+export interface TrainResult {
+  loss: number
+  logprobs: Scores
+  gradients: Float32Array[]
+}
+
+/** Scores every batch; `values` hold weights, adapter and rotary tables. */
+export async function scoreBatches(
+  program: Program,
+  values: readonly Values[],
+  batches: readonly SequenceBatch[],
+  temperature: number,
+): Promise<Scores> {
+  const scores: Scores = new Map()
+  await eachFitting(batches, async (batch) => {
+    const packed = layOut(batch.rows, batch.completions)
+    const inputs = { ...sequenceInputs(packed), temperature: scalar(temperature) }
+    const { logprobs } = await program.run([inputs, ...values])
+    collect(packed, floatData(logprobs), scores)
+  })
+  return scores
+}
+
+/** The loss and gradients, summed over all batches. */
+export async function trainBatches(
+  program: Program,
+  values: readonly Values[],
+  batches: readonly TrainBatch[],
+  { loss, temperature, low, high, names }: LossSettings,
+): Promise<TrainResult> {
+  const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
+  await eachFitting(batches, async (batch) => {
+    const packed = layOut(batch.rows, batch.completions)
+    const count = packed.rows.length
+    const perToken = (values: readonly (readonly number[])[]) => {
+      const flat = new Float32Array(count)
+      for (const { index, start } of packed.spans) flat.set(values[index], start)
+      return flat
+    }
+    const advantages = perToken(batch.advantages)
+    const inputs: Values = {
+      ...sequenceInputs(packed),
+      temperature: scalar(temperature),
+      low: scalar(low),
+      high: scalar(high),
+      lossScale: scalar(lossScale(advantages)),
+      advantages: floats(advantages, [count]),
+      ...(loss === 'policy_gradient' && { old: floats(perToken(batch.old), [count]) }),
+    }
+    const outputs = await program.run([inputs, ...values])
+    result.loss += floatData(outputs.loss)[0]
+    collect(packed, floatData(outputs.logprobs), result.logprobs)
+    names.forEach((name, n) => {
+      const part = floatData(outputs[gradientName(name)])
+      const sum = result.gradients[n]
+      if (sum === undefined) result.gradients[n] = part
+      else for (let i = 0; i < sum.length; i++) sum[i] += part[i]
+    })
+  })
+  return result
+}
+
+/** A packed batch as the sequence programs' inputs. */
+export function sequenceInputs(packed: PackedBatch): Record<string, Value> {
+  const { batch, time, tokens, positions, segments, rows, targets } = packed
+  const order = Int32Array.from({ length: time }, (_, at) => at)
+  return {
+    tokens: int32s(tokens, [batch, time]),
+    positions: int64s(positions, [batch, time]),
+    segments: int32s(segments, [batch, time]),
+    order: int32s(order, [time]),
+    rows: int32s(rows, [rows.length]),
+    targets: int32s(targets, [targets.length]),
+  }
+}
+
+/** A power of two that brings the largest advantage near 1, so that gradients in halves neither vanish nor overflow. */
+function lossScale(advantages: Float32Array): number {
+  const largest = advantages.reduce((max, value) => Math.max(max, Math.abs(value)), 0)
+  return largest === 0 ? 1 : 2 ** -Math.round(Math.log2(largest))
+}
+
+/** Does each batch; one that memory does not suffice for is done in halves. */
+async function eachFitting<B extends SequenceBatch>(
+  batches: readonly B[],
+  perform: (batch: B) => Promise<void>,
+): Promise<void> {
+  for (const batch of batches) {
+    await halvingOnLack(batch.rows, 'rows of a batch', (rows) => perform({ ...batch, rows }))
+  }
+}
+
+/**
+ * Does all of the items at once, or where the device's memory does not suffice, one half after the other, and says so.
+ * Throws the runtime's error when a single item does not fit.
+ */
+export async function halvingOnLack<T>(
+  items: readonly T[],
+  what: string,
+  perform: (items: readonly T[]) => Promise<void>,
+): Promise<void> {
+  try {
+    await perform(items)
+  } catch (error) {
+    if (!lacksMemory(error) || items.length < 2) throw error
+    const middle = Math.ceil(items.length / 2)
+    process.stderr.write(
+      `Memory does not suffice for ${items.length} ${what} at once: going on with ${middle}.\n`,
+    )
+    await halvingOnLack(items.slice(0, middle), what, perform)
+    await halvingOnLack(items.slice(middle), what, perform)
+  }
+}
+
+function lacksMemory(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /out of memory|allocate memory|bad_alloc|failed to allocate/i.test(error.message)
+  )
+}
+
+function collect({ spans }: PackedBatch, flat: Float32Array, into: Scores): void {
+  for (const { index, start, count } of spans) into.set(index, flat.slice(start, start + count))
+}
