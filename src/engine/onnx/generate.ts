@@ -73,11 +73,7 @@ export async function generate(
   const advance = (slot: Slot, logprobs: Float32Array, row: number): boolean => {
     const line = logprobs.subarray(row * config.vocabSize, (row + 1) * config.vocabSize)
     // One not-a-number in the hidden state makes the whole row so: the first tells.
-    if (Number.isNaN(line[0])) {
-      throw new UserError(
-        "the model's log-probabilities are not numbers: it has diverged; lower the learning rate",
-      )
-    }
+    checkDrawn(line[0])
     const { token, samplingLogprob } = draw(line, sampling.topP, slot.random.next())
     const { completion } = slot
     completion.tokens.push(token)
@@ -151,6 +147,14 @@ export async function generate(
     }
   }
   return groups.map((group) => group.map(({ completion }) => completion))
+}
+
+export function checkDrawn(logprob: number): void {
+  if (Number.isNaN(logprob)) {
+    throw new UserError(
+      "the model's log-probabilities are not numbers: it has diverged; lower the learning rate",
+    )
+  }
 }
 
 /** Indices of requests, longest prompt first, in batches whose padded prompts fit the token budget. */

@@ -4,7 +4,7 @@ import { projections, weightShapes } from '../checkpoint/model.ts'
 import { type EmitOptions, emit } from '../graph/emit.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
-import { input, type Tensor } from '../graph/tensor.ts'
+import { type Dim, input, type Tensor } from '../graph/tensor.ts'
 import * as model from './model.ts'
 
 /** What is trained: nothing (scoring), an adapter, or every weight. */
@@ -33,6 +33,8 @@ export function adapterPairs(config: ModelConfig, rank: number): Map<string, mod
 /** Where a program is to run, and how: the CPU in single precision unless said otherwise. */
 export interface Target extends EmitOptions {
   precision?: model.Precision
+  /** Positions in the rotary tables; needed where these are constants. */
+  context?: number
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -67,14 +69,14 @@ export type LossKind = 'policy_gradient' | 'cross_entropy'
 export function sequenceProgram(
   config: ModelConfig,
   options: { adapter?: AdapterShape; trained: Trained; loss?: LossKind },
-  { precision = 'float32', ...target }: Target = {},
+  { precision = 'float32', context, ...target }: Target = {},
 ): Uint8Array {
   const weight = model.parameters(config, precision)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
   const segments = input('segments', ['batch', 'time'], 'int32')
   const mask = model.segmentMask(segments, input('order', ['time'], 'int32'))
-  const attention = model.fullAttention(config, rotaryInputs(config), positionsInput(), mask)
+  const attention = model.fullAttention(config, rotaryInputs(config, context), positionsInput(), mask)
   const logits = model.forward(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int32'),
     rows: input('rows', ['rows'], 'int32'),
@@ -193,7 +195,7 @@ export function foldProgram(config: ModelConfig, { rank, scale }: AdapterShape):
   return emit('fold', Object.fromEntries(outputs))
 }
 
-export function rotaryInputs(config: ModelConfig): model.RotaryTables {
-  const shape = ['context', config.headDim / 2]
+export function rotaryInputs(config: ModelConfig, context: Dim = 'context'): model.RotaryTables {
+  const shape = [context, config.headDim / 2]
   return { cos: input('cos', shape), sin: input('sin', shape) }
 }

@@ -18,8 +18,8 @@ export interface CompileOptions {
   provider?: Provider
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
   constants?: ReadonlyMap<string, Uint8Array>
-  /** The outputs that stay where they were computed (WebGPU). */
-  onDevice?: readonly string[]
+  /** The outputs that stay on the device (WebGPU); the others come to the host. */
+  onDevice?: readonly string[] | 'all'
 }
 
 export async function compile(
@@ -34,9 +34,7 @@ export async function compile(
     graphOptimizationLevel: 'all',
     logSeverityLevel: 3,
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
-    ...(onDevice.length > 0 && {
-      preferredOutputLocation: Object.fromEntries(onDevice.map((name) => [name, 'gpu-buffer' as const])),
-    }),
+    ...(onDevice.length > 0 && { preferredOutputLocation: located(onDevice) }),
     // Shapes change from call to call: a plan of memory made for one is of no use to the next.
     ...(provider !== 'cpu' && { enableMemPattern: false }),
   })
@@ -53,6 +51,11 @@ export async function compile(
     },
     release: () => session.release(),
   }
+}
+
+function located(onDevice: readonly string[] | 'all') {
+  const place = 'gpu-buffer'
+  return onDevice === 'all' ? place : Object.fromEntries(onDevice.map((name) => [name, place] as const))
 }
 
 export function floats(data: Float32Array, dims: readonly number[]): Value {

@@ -129,14 +129,14 @@ interface Context {
   stop: Tensor
 }
 
-function context(
+function shared(
   config: ModelConfig,
-  precision: model.Precision,
+  { precision = 'float32', context }: Target,
   nucleus: boolean,
   fused: (weight: model.Parameters) => ReadonlyMap<string, FusedWeight>,
 ): Context {
   const weight = model.parameters(config, precision)
-  const { cos, sin } = rotaryInputs(config)
+  const { cos, sin } = rotaryInputs(config, context)
   return {
     config,
     weight,
@@ -221,16 +221,16 @@ export interface GenerationOptions {
 export function generationProgram(
   config: ModelConfig,
   { adapter, nucleus }: GenerationOptions,
-  { precision = 'float32', ...target }: Target = {},
+  target: Target = {},
 ): Uint8Array {
-  const shared = context(config, precision, nucleus, (weight) => fusedWeights(config, weight, adapter))
-  const start = prefill(shared)
+  const context = shared(config, target, nucleus, (weight) => fusedWeights(config, weight, adapter))
+  const start = prefill(context)
   const uniforms = input('uniforms', ['steps', 'samples'])
   const { collected } = ops.loop(
     input('steps', [], 'int64'),
     [start.logits, start.last, start.live, ...start.caches],
     (index, [logits, last, live, ...caches]) => {
-      const { draws, state } = advance(shared, ops.gather(uniforms, index), { logits, last, live, caches })
+      const { draws, state } = advance(context, ops.gather(uniforms, index), { logits, last, live, caches })
       return {
         goOn: ops.greater(ops.sumAll(state.live), 0),
         state: [state.logits, state.last, state.live, ...state.caches],
@@ -252,9 +252,9 @@ const fusedName = (group: string, part: 'weight' | 'bias') => `fused ${group}.${
 export function fuseProgram(
   config: ModelConfig,
   adapter: AdapterShape | undefined,
-  { precision = 'float32', ...target }: Target = {},
+  target: Target = {},
 ): Uint8Array {
-  const fused = fusedWeights(config, model.parameters(config, precision), adapter)
+  const fused = fusedWeights(config, model.parameters(config, target.precision), adapter)
   const outputs: Record<string, Tensor> = {}
   for (const [name, { weight, bias }] of fused) {
     outputs[fusedName(name, 'weight')] = ops.transpose(weight, [1, 0])
@@ -263,7 +263,7 @@ export function fuseProgram(
   return emit('fuse', outputs, target)
 }
 
-function fusedInputs(config: ModelConfig, precision: model.Precision): Map<string, FusedWeight> {
+function fusedInputs(config: ModelConfig, precision: model.Precision = 'float32'): Map<string, FusedWeight> {
   const shapes = weightShapes(config)
   return new Map(
     groups(config).map(({ name, parts }) => {
@@ -292,15 +292,9 @@ function stateOutputs({ logits, last, live, caches }: State): Record<string, Ten
 }
 
 /** Computes prompts: inputs as for `generationProgram` with fused weights; outputs: the state, as `next ...`. */
-export function prefillProgram(
-  config: ModelConfig,
-  { precision = 'float32', ...target }: Target = {},
-): Uint8Array {
-  return emit(
-    'prefill',
-    stateOutputs(prefill(context(config, precision, false, () => fusedInputs(config, precision)))),
-    target,
-  )
+export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
+  const context = shared(config, target, false, () => fusedInputs(config, target.precision))
+  return emit('prefill', stateOutputs(prefill(context)), target)
 }
 
 /**
@@ -311,15 +305,15 @@ export function prefillProgram(
 export function stepProgram(
   config: ModelConfig,
   { nucleus }: { nucleus: boolean },
-  { precision = 'float32', ...target }: Target = {},
+  target: Target = {},
 ): Uint8Array {
-  const shared = context(config, precision, nucleus, () => fusedInputs(config, precision))
+  const context = shared(config, target, nucleus, () => fusedInputs(config, target.precision))
   const cache = ['samples', config.kvHeads, 'window', config.headDim]
-  const { draws, state } = advance(shared, input('uniform', ['samples']), {
+  const { draws, state } = advance(context, input('uniform', ['samples']), {
     logits: input('logits', ['samples', config.vocabSize]),
     last: input('last', ['samples'], 'int32'),
     live: input('live', ['samples']),
-    caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, precision)),
+    caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, target.precision)),
   })
   const { token: drawn, logprob: logprobs, samplingLogprob: samplingLogprobs } = draws
   return emit('step', { drawn, logprobs, samplingLogprobs, ...stateOutputs(state) }, target)
