@@ -187,7 +187,7 @@ async function write<Trace>(
 }
 
 /** A policy's texts, with the tokens that training needs. */
-function policyWriter(
+export function policyWriter(
   policy: Policy,
   tokenizer: ChatTokenizer,
   { readTokens, onTokens, signal }: Pick<RoundsOptions, 'readTokens' | 'onTokens' | 'signal'>,

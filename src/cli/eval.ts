@@ -7,7 +7,8 @@ import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { EvalFlags } from './main.ts'
-import { downloadProgress } from './progress.ts'
+import { downloadProgress, evaluationProgress } from './progress.ts'
+import { stopOnSignals } from './signals.ts'
 
 export async function evaluateCommand(file: string | undefined, flags: EvalFlags): Promise<void> {
   const names = flags.reads === 'both' ? ['own', 'shared'] : [flags.reads]
@@ -17,24 +18,37 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
   })
   // Nothing is trained: a file with too few problems to train on can be evaluated on.
   const experiment = withFlags(await experimentOf(file), { ...flags, train: 0 })
-  const found = await evaluateModel(experiment, {
-    reads,
-    adapter: flags.adapter,
-    endpoint: endpointOf(flags),
-    seed: flags.seed,
-    onDownload: flags.json ? undefined : downloadProgress(process.stderr),
-    onNotice: (text) => {
-      process.stderr.write(`${text}\n`)
-    },
-    onProblems: flags.json
-      ? undefined
-      : (done, of) => process.stderr.write(process.stderr.isTTY ? `\r${done}/${of}` : `${done}/${of}\n`),
-  })
+  const endpoint = endpointOf(flags)
+  const keeps = flags.out !== undefined || endpoint !== undefined
+  const { signal, ignore } = stopOnSignals(
+    keeps
+      ? 'Stopped. The same command goes on from here: every answer is kept.'
+      : 'Stopped. Nothing was kept: with --out FOLDER the same command goes on.',
+  )
+  const { onProgress, end } = evaluationProgress(process.stderr)
+  let found: Evaluation
+  try {
+    found = await evaluateModel(experiment, {
+      reads,
+      adapter: flags.adapter,
+      endpoint,
+      texts: flags.out === undefined ? undefined : join(flags.out, 'texts.jsonl'),
+      seed: flags.seed,
+      onDownload: flags.json ? undefined : downloadProgress(process.stderr),
+      onNotice: (text) => {
+        process.stderr.write(`${text}\n`)
+      },
+      onProgress: flags.json ? undefined : onProgress,
+      signal,
+    })
+  } finally {
+    ignore()
+    if (!flags.json) end()
+  }
   if (flags.json) {
     process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
     return
   }
-  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
   process.stdout.write(evaluationText(found))
 }
 

@@ -100,7 +100,7 @@ function program(): Command {
     .option('--key-env <name>', "the environment variable that holds the server's key")
     .option('--concurrency <n>', 'requests at a time', wholeNumber(), 8)
     .option('--budget <tokens>', 'tokens of prompts and answers to pay for at most', wholeNumber())
-    .option('--out <folder>', "where the server's answers are kept, so that none is paid for twice")
+    .option('--out <folder>', 'where answers are kept: the same command asks only for those that it lacks')
     .option('--reads <board>', 'own, shared, or both', 'own')
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
     .action(async (file: string | undefined, flags: EvalFlags) => {

@@ -54,7 +54,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-function cli(args: string[], env: Record<string, string> = {}) {
+function start(args: string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), main, ...args], {
     cwd: folder,
     env: { ...process.env, HF_ENDPOINT: hub.endpoint, HF_HOME: join(folder, 'home'), ...env },
@@ -66,10 +66,12 @@ function cli(args: string[], env: Record<string, string> = {}) {
   child.stderr.on('data', (data) => {
     stderr += data
   })
-  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
+  const ended = new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
     child.on('close', (code) => resolve({ code, stdout, stderr }))
   })
+  return { child, ended }
 }
+const cli = (...args: Parameters<typeof start>) => start(...args).ended
 
 describe('eval', () => {
   it('takes a model and a problem set by their names, from the hub once and then from the cache', async () => {
@@ -102,6 +104,44 @@ describe('eval', () => {
     expect(found.stderr).toMatch(/plain has no chat template: its prompts are written as plain text/)
     expect(found.code).toBe(0)
   })
+
+  it('goes on after a kill or Ctrl-C to the same result', async () => {
+    const long = join(folder, 'long.ts')
+    await writeFile(
+      long,
+      `import { tinyExperiment } from ${JSON.stringify(tiny)}
+      export default tinyExperiment(${JSON.stringify(join(folder, 'tiny'))}, {
+        board: { copies: 4, noteTokens: 60, replyTokens: 60, readTokens: null },
+        evaluation: { baseRuns: 2, problemsAtOnce: 1 },
+      })\n`,
+    )
+    const command = ['eval', long, '--reads', 'both', '--json']
+    const whole = await cli(command)
+    expect(whole.code, whole.stderr).toBe(0)
+    const texts = join(folder, 'kept/texts.jsonl')
+    const lines = async () => (await readFile(texts, 'utf8').catch(() => '')).split('\n').length - 1
+    const stoppedAfter = async (count: number, signal: 'SIGKILL' | 'SIGINT') => {
+      const { child, ended } = start([...command, '--out', 'kept'])
+      while ((await lines()) < count) await new Promise((resolve) => setTimeout(resolve, 2))
+      child.kill(signal)
+      return ended
+    }
+    await stoppedAfter(1, 'SIGKILL')
+    const first = await lines()
+    const { code, stderr } = await stoppedAfter(first + 1, 'SIGINT')
+    expect([code, stderr]).toEqual([130, expect.stringContaining('goes on from here: every answer is kept')])
+    // Six problems: the notes, which both boards share, and the replies of each board.
+    expect(await lines()).toBeLessThan(18)
+    const last = await cli([...command, '--out', 'kept'])
+    expect(last).toMatchObject({ code: 0, stdout: whole.stdout })
+    expect(await lines()).toBe(18)
+    // Finished, it is free to repeat; another seed is another evaluation.
+    expect((await cli([...command, '--out', 'kept'])).stdout).toBe(whole.stdout)
+    expect(await lines()).toBe(18)
+    const other = await cli([...command, '--out', 'kept', '--seed', '2'])
+    expect(other.stdout).not.toBe(whole.stdout)
+    expect(await lines()).toBe(36)
+  }, 60_000)
 
   it('plays at an endpoint, and pays once', async () => {
     const server = await startChatServer(() => completion('It is \\boxed{1001}.'))

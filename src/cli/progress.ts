@@ -1,4 +1,5 @@
 /** Live progress of a run: one changing line on a terminal, few plain lines elsewhere. Writes to a stream only. */
+import type { EvaluationProgress } from '../experiment/evaluate.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import type { DownloadProgress } from '../hub/model.ts'
 import { three } from '../report/rows.ts'
@@ -10,8 +11,9 @@ export interface ProgressStream {
   write(text: string): unknown
 }
 
-/** Away from a terminal a training job says something every so many steps. */
+/** Away from a terminal a training job says something every so many steps, an evaluation every so many milliseconds. */
 const QUIET_STEPS = 10
+const QUIET_MS = 60_000
 
 interface JobState {
   name: string
@@ -140,6 +142,35 @@ export function downloadProgress(stream: ProgressStream): (progress: DownloadPro
     const text = `${name}: ${step}% of ${(total / 1e6).toFixed(0)} MB`
     stream.write(stream.isTTY === true ? `\r\u001b[K${text}${done === total ? '\n' : ''}` : `${text}\n`)
   }
+}
+
+/** A listener that says how far `eval` is: a changing line on a terminal, one a minute and a portion elsewhere. */
+export function evaluationProgress(stream: ProgressStream): {
+  onProgress: (progress: EvaluationProgress) => void
+  end: () => void
+} {
+  const live = stream.isTTY === true
+  const rate = tokenRate()
+  let started: number | undefined
+  let written = 0
+  let said = 0
+  let drawn = performance.now()
+  const onProgress = ({ problems, of, newTokens, tokensLeft, isBound }: EvaluationProgress) => {
+    const now = performance.now()
+    // Tokens come at the end of a prompt's computation: the time of the first is left out.
+    if (started === undefined) started = now
+    else written += newTokens
+    rate.add(newTokens)
+    const left = written > 0 ? (tokensLeft * (now - started)) / 1000 / written : undefined
+    const eta =
+      left === undefined || problems === of ? '' : `ETA ${isBound ? 'at most ' : ''}${duration(left)}`
+    if (now - drawn < (live ? 100 : QUIET_MS) && (live || problems === said)) return
+    drawn = now
+    said = problems
+    const text = `${problems}/${of} problems  ${Math.round(rate.perSecond())} tok/s  ${eta}`.trimEnd()
+    stream.write(live ? `\r\u001b[K${text}` : `${text}\n`)
+  }
+  return { onProgress, end: () => live && stream.write('\r\u001b[K') }
 }
 
 /** New tokens a second over the last few seconds. */

@@ -11,16 +11,7 @@ import { withFlags } from './flags.ts'
 import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
-
-/** Ends a command that a signal stopped: its exit code is the shell's for that signal. */
-export class Interrupted extends Error {
-  override name = 'Interrupted'
-  readonly exitCode: number
-  constructor(message: string, exitCode: number) {
-    super(message)
-    this.exitCode = exitCode
-  }
-}
+import { stopOnSignals } from './signals.ts'
 
 /**
  * Runs; true when every job finished.
@@ -32,7 +23,9 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   const experiment = withFlags(await experimentOf(file), flags)
   const out = flags.out ?? join('runs', file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
   const { onEvent, end } = flags.json ? { onEvent: undefined, end: () => {} } : progress(process.stderr)
-  const { signal, ignore } = stopOnSignals(out)
+  const { signal, ignore } = stopOnSignals(
+    `Stopped. The same command goes on from here: what is finished is in ${out}.`,
+  )
   const extras = watchers(out, flags)
   try {
     const results = await runExperiment(experiment, {
@@ -108,22 +101,4 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
       await (await dashboard?.catch(() => undefined))?.close()
     },
   }
-}
-
-/** A signal that is aborted by Ctrl-C and by a polite kill, and what stops listening to these. */
-function stopOnSignals(out: string): { signal: AbortSignal; ignore: () => void } {
-  const controller = new AbortController()
-  const codes = { SIGINT: 130, SIGTERM: 143 } as const
-  const stop = (signal: keyof typeof codes) => {
-    ignore()
-    const message = `Stopped. The same command goes on from here: what is finished is in ${out}.`
-    controller.abort(new Interrupted(message, codes[signal]))
-  }
-  const ignore = () => {
-    process.removeListener('SIGINT', stop)
-    process.removeListener('SIGTERM', stop)
-  }
-  process.on('SIGINT', stop)
-  process.on('SIGTERM', stop)
-  return { signal: controller.signal, ignore }
 }

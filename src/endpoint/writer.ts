@@ -4,12 +4,11 @@
  * the endpoint, the network.
  */
 import { createHash } from 'node:crypto'
-import { type FileHandle, mkdir, open, readFile, truncate } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { z } from 'zod'
 import { notePrompt, readPrompt } from '../board/prompts.ts'
 import type { Writer } from '../board/rounds.ts'
 import { UserError } from '../errors.ts'
+import { openKeyedLines } from '../keyed-lines.ts'
 import { seedOf } from '../random.ts'
 import { type ChatRequest, type Endpoint, estimateTokens } from './chat.ts'
 
@@ -49,8 +48,7 @@ const SEEDS = 0x7fffffff
 /** @throws UserError for a file of answers that cannot be used. */
 export async function openEndpointWriter(options: EndpointWriterOptions): Promise<EndpointWriter> {
   const { endpoint, identity, concurrency, budget = Number.POSITIVE_INFINITY, onTokens = () => {} } = options
-  const known = await readAnswers(options.answers)
-  const file = await openAnswers(options.answers)
+  const answers = await openKeyedLines(options.answers, lineSchema)
   const spent = { tokens: 0, requests: 0, kept: 0 }
   /** Tokens that requests under way may still come to cost. */
   let reserved = 0
@@ -66,9 +64,7 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
       spent.tokens += promptTokens + completionTokens
       spent.requests++
       const line: Line = { key, text, finish, tokens: completionTokens }
-      // One write for each line: appended whole, whichever request ends first.
-      await file.appendFile(`${JSON.stringify(line)}\n`)
-      known.set(key, line)
+      await answers.add(line)
       onTokens(completionTokens)
       return line
     } finally {
@@ -87,7 +83,7 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     const lines: Line[] = []
     const missing: number[] = []
     jobs.forEach(({ key }, i) => {
-      const line = known.get(key)
+      const line = answers.get(key)
       if (line) {
         lines[i] = line
         spent.kept++
@@ -138,7 +134,7 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     }))
     return asks.map(({ n }) => texts.splice(0, n))
   }
-  return { write, spent: () => ({ ...spent }), close: () => file.close() }
+  return { write, spent: () => ({ ...spent }), close: () => answers.close() }
 }
 
 function keyOf(identity: readonly string[], request: ChatRequest): string {
@@ -146,41 +142,4 @@ function keyOf(identity: readonly string[], request: ChatRequest): string {
     .update(JSON.stringify([identity, request]))
     .digest('hex')
     .slice(0, 32)
-}
-
-/** The answers of a file, by key; a last line that was cut short is removed. */
-async function readAnswers(path: string): Promise<Map<string, Line>> {
-  let bytes: Buffer
-  try {
-    bytes = await readFile(path)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return new Map()
-    throw new UserError(`Cannot read the answers in ${path} (${code}): choose another --out.`)
-  }
-  const whole = bytes.lastIndexOf(0x0a) + 1
-  if (whole < bytes.length) await truncate(path, whole)
-  const lines = bytes.subarray(0, whole).toString().split('\n').slice(0, -1)
-  return new Map(
-    lines.map((text, i) => {
-      try {
-        const line = lineSchema.parse(JSON.parse(text))
-        return [line.key, line]
-      } catch {
-        throw new UserError(
-          `Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`,
-        )
-      }
-    }),
-  )
-}
-
-async function openAnswers(path: string): Promise<FileHandle> {
-  try {
-    await mkdir(dirname(path), { recursive: true })
-    return await open(path, 'a')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new UserError(`Cannot write the answers to ${path} (${code}): choose another --out.`)
-  }
 }

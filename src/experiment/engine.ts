@@ -66,6 +66,15 @@ export async function fingerprint(folder: string): Promise<string> {
         'tokenizer.json, model.safetensors).',
     )
   }
+  return hashFiles(folder, names)
+}
+
+/** The same for an adapter's folder in PEFT's layout; its optimiser's state is no part of it. */
+export function adapterFingerprint(folder: string): Promise<string> {
+  return hashFiles(folder, ['adapter_config.json', 'adapter_model.safetensors'])
+}
+
+async function hashFiles(folder: string, names: readonly string[]): Promise<string> {
   const hash = createHash('sha256')
   for (const name of names) {
     const path = join(folder, name)

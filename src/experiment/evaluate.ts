@@ -1,11 +1,11 @@
 /**
- * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, whose
- * answers it keeps in a file; writes nothing else.
+ * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, and keeps
+ * what they write in a file; writes nothing else.
  */
 import { join } from 'node:path'
 import { z } from 'zod'
 import { whatReadersDid } from '../board/readers.ts'
-import { playRounds, playWith } from '../board/rounds.ts'
+import { playWith, policyWriter, type Writer } from '../board/rounds.ts'
 import type { Board, Reads } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
 import { openEndpointWriter } from '../endpoint/writer.ts'
@@ -14,8 +14,9 @@ import { type LocateOptions, locateModel } from '../hub/model.ts'
 import { bootstrapMean, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Experiment } from './config.ts'
-import { fingerprint, openEngine, versions } from './engine.ts'
-import { roundSettings, roundsOf } from './job.ts'
+import { adapterFingerprint, decidingVersions, fingerprint, openEngine, versions } from './engine.ts'
+import { readLimit, roundSettings } from './job.ts'
+import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
 
 export interface EvaluationOptions {
@@ -25,13 +26,29 @@ export interface EvaluationOptions {
   adapter?: string
   /** Where the experiment's model is served; computed here when left out. */
   endpoint?: EndpointChoice
+  /**
+   * The file that keeps each round of texts computed here: a later evaluation computes only those that it lacks, and
+   * comes to the same result. Nothing is kept when left out.
+   */
+  texts?: string
   seed: number
-  /** Told after each portion of problems, of all boards together. */
-  onProblems?: (done: number, of: number) => void
+  onProgress?: (progress: EvaluationProgress) => void
   onDownload?: LocateOptions['onDownload']
   onNotice?: LocateOptions['onNotice']
   /** Stops when aborted. */
   signal?: AbortSignal
+}
+
+/** How far an evaluation is, of all boards together. */
+export interface EvaluationProgress {
+  /** Problems played, and how many there are. */
+  problems: number
+  of: number
+  /** Tokens written since the last time that this was told. */
+  newTokens: number
+  /** Tokens still to write: expected by the length of the texts so far, or before there are any, at most. */
+  tokensLeft: number
+  isBound: boolean
 }
 
 export interface EndpointChoice {
@@ -49,21 +66,43 @@ export interface EndpointChoice {
 /** pass@1, pass@k and what readers did, on the experiment's held-out problems, under each board. */
 export async function evaluateModel(experiment: Experiment, options: EvaluationOptions) {
   const { holdout } = await experiment.task.load()
+  const of = holdout.length * options.reads.length
+  const { copies, noteTokens, replyTokens } = experiment.board
+  // Notes are the same for every board, and written for the first alone.
+  const expected = expectation(copies * (holdout.length * noteTokens + of * replyTokens))
+  let problems = 0
+  const tell = (newTokens: number) => {
+    expected.wrote(newTokens)
+    options.onProgress?.({ problems, of, newTokens, ...expected.left() })
+  }
   const player = options.endpoint
-    ? await endpointPlayer(experiment, options, options.endpoint)
-    : await enginePlayer(experiment, options, holdout)
+    ? await endpointPlayer(experiment, options, options.endpoint, tell)
+    : await enginePlayer(experiment, options, holdout, tell)
+  const boards: { reads: string; played: Board[] }[] = []
+  const write: Writer<unknown> = async (asks, sampling) => {
+    const written = await player.write(asks, sampling)
+    const texts = written.flat()
+    if (boards.length === 0 || asks.some(({ notes }) => notes !== null)) {
+      expected.finished(
+        texts.length * sampling.maxTokens,
+        texts.reduce((sum, { tokens }) => sum + tokens, 0),
+      )
+    }
+    return written
+  }
   try {
-    const whole = holdout.length * options.reads.length
-    let done = 0
-    const boards: { reads: string; played: Board[] }[] = []
     for (const reads of options.reads) {
       const played: Board[] = []
       while (played.length < holdout.length) {
         options.signal?.throwIfAborted()
-        const problems = holdout.slice(played.length, played.length + experiment.evaluation.problemsAtOnce)
-        played.push(...(await player.play(problems, reads)))
-        done += problems.length
-        options.onProblems?.(done, whole)
+        const some = holdout.slice(played.length, played.length + experiment.evaluation.problemsAtOnce)
+        const rounds = await playWith(write, some, {
+          ...roundSettings(experiment, reads, 'evaluation'),
+          seed: ['evaluation', options.seed],
+        })
+        played.push(...rounds.played.map(({ board }) => board))
+        problems += some.length
+        tell(0)
       }
       boards.push({ reads: reads.name, played })
     }
@@ -94,6 +133,28 @@ export async function evaluateModel(experiment: Experiment, options: EvaluationO
   }
 }
 
+/** Expects of the texts to come what those so far were: the same share of the tokens that they may take, `limit` in all. */
+function expectation(limit: number) {
+  const done = { limit: 0, tokens: 0 }
+  /** Tokens of the round under way. */
+  let written = 0
+  return {
+    wrote(tokens: number) {
+      written += tokens
+    },
+    finished(roundLimit: number, tokens: number) {
+      done.limit += roundLimit
+      done.tokens += tokens
+      written = 0
+    },
+    left() {
+      const share = done.limit === 0 ? 1 : done.tokens / done.limit
+      const tokensLeft = Math.max(0, share * (limit - done.limit) - written)
+      return { tokensLeft, isBound: done.limit === 0 }
+    },
+  }
+}
+
 export type Evaluation = Awaited<ReturnType<typeof evaluateModel>>
 
 /** pass@1 under the second board less that under the first, paired by problem. */
@@ -110,7 +171,7 @@ function differenceOf(first: { reads: string; played: Board[] }, second: typeof 
 }
 
 interface Player {
-  play(problems: readonly Problem[], reads: Reads): Promise<Board[]>
+  write: Writer<unknown>
   /** What played, for the record. */
   record(): {
     model: { name: string; sha256: string | null }
@@ -122,8 +183,9 @@ interface Player {
 
 async function enginePlayer(
   experiment: Experiment,
-  { adapter, seed, reads, signal, onDownload, onNotice }: EvaluationOptions,
+  { adapter, reads, texts, signal, onDownload, onNotice }: EvaluationOptions,
   holdout: Problem[],
+  onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const located = await locateModel(experiment.model, { onDownload, onNotice, retries: { signal } })
   const sha256 = await fingerprint(located.folder)
@@ -133,20 +195,33 @@ async function enginePlayer(
     const lora = adapter === undefined ? undefined : await adapterShape(adapter)
     const policy = await engine.createPolicy({ lora: lora && { ...lora, seed: 0 } })
     if (adapter !== undefined) await policy.load(adapter)
+    const readTokens = readLimit(experiment, engine)
+    // Whatever grades them, texts are the same.
+    const { grader: _, ...textVersions } = decidingVersions(experiment)
+    const identity = [
+      sha256,
+      adapter === undefined ? null : await adapterFingerprint(adapter),
+      experiment.engine,
+      engine.info.device,
+      textVersions,
+      readTokens,
+    ]
+    const kept = await openKeptTexts(
+      policyWriter(policy, engine.tokenizer, { readTokens, onTokens, signal }),
+      identity,
+      texts ?? null,
+    )
     return {
-      async play(problems, reads) {
-        const { played } = await playRounds(policy, engine.tokenizer, problems, {
-          ...roundsOf({ engine, experiment, onEvent: () => {}, signal }, reads, 'evaluation'),
-          seed: ['evaluation', seed],
-        })
-        return played.map(({ board }) => board)
-      },
+      write: kept.write,
       record: () => ({
         model: { name: experiment.model, sha256 },
         adapter: adapter ?? null,
         endpoint: null,
       }),
-      close: () => engine.close(),
+      async close() {
+        await kept.close()
+        await engine.close()
+      },
     }
   } catch (error) {
     await engine.close()
@@ -156,24 +231,20 @@ async function enginePlayer(
 
 async function endpointPlayer(
   experiment: Experiment,
-  { seed, signal }: EvaluationOptions,
+  { signal }: EvaluationOptions,
   { url, key, ...rest }: EndpointChoice,
+  onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const { model } = experiment
   const writer = await openEndpointWriter({
     endpoint: openEndpoint({ url, model, key }),
     identity: [url, model],
+    onTokens,
     signal,
     ...rest,
   })
   return {
-    async play(problems, reads) {
-      const { played } = await playWith(writer.write, problems, {
-        ...roundSettings(experiment, reads, 'evaluation'),
-        seed: ['evaluation', seed],
-      })
-      return played.map(({ board }) => board)
-    },
+    write: writer.write,
     record: () => ({
       model: { name: model, sha256: null },
       adapter: null,

@@ -7,7 +7,7 @@ import { writeTinyModel } from '../selftest/tiny-model.ts'
 import type { Task } from '../tasks/types.ts'
 import type { Experiment } from './config.ts'
 import { openEngine } from './engine.ts'
-import { evaluateModel } from './evaluate.ts'
+import { type EvaluationProgress, evaluateModel } from './evaluate.ts'
 import type { RunEvent } from './job.ts'
 import { type Results, resultsSchema, withoutTimings } from './results.ts'
 import { type RunOptions, runExperiment } from './run.ts'
@@ -257,6 +257,27 @@ describe('evaluateModel', () => {
     expect(counts.noteAcc + counts.rescued - counts.misled).toBeCloseTo(passAt1, 12)
     const base = await evaluateModel(experiment, { reads: [experiment.arms.recipe.reads], seed: 17 })
     expect(base.boards[0].counts).not.toEqual(counts)
+  })
+
+  it('tells how far it is, and writes the notes of two boards once', async () => {
+    const experiment = tinyExperiment(model)
+    const told: EvaluationProgress[] = []
+    const { arms } = experiment
+    const options = { seed: 1, onProgress: (progress: EvaluationProgress) => told.push(progress) }
+    const both = await evaluateModel(experiment, {
+      ...options,
+      reads: [arms.baseline.reads, arms.recipe.reads],
+    })
+    expect(told.at(-1)).toEqual({ problems: 12, of: 12, newTokens: 0, tokensLeft: 0, isBound: false })
+    // 6 problems: 24 notes and 48 replies of at most 8 tokens.
+    expect(told[0].isBound).toBe(true)
+    expect(told[0].tokensLeft + told[0].newTokens).toBe((24 + 48) * 8)
+    const written = told.reduce((sum, { newTokens }) => sum + newTokens, 0)
+    expect(written).toBeLessThanOrEqual((24 + 48) * 8)
+    told.length = 0
+    const alone = await evaluateModel(experiment, { ...options, reads: [arms.recipe.reads] })
+    expect(alone.boards[0]).toEqual(both.boards[1])
+    expect(written).toBeGreaterThan(told.reduce((sum, { newTokens }) => sum + newTokens, 0))
   })
 })
 
