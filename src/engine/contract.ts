@@ -40,9 +40,9 @@ export interface SampleOptions {
 export interface Completion {
   /** The new tokens, the stop token included when there was one. */
   tokens: number[]
-  /** Log-probability of each token under the sampling distribution (top-p applied). */
+  /** Log-probability of each token under the sampling distribution (top-p applied); NaN where it cannot be known. */
   samplingLogprobs: number[]
-  /** Log-probability of each token under the loss's distribution. */
+  /** Log-probability of each token under the loss's distribution; NaN where it cannot be known. */
   logprobs: number[]
   /** 'stop': ended by a stop token. 'length': cut at maxTokens. */
   finish: 'stop' | 'length'
@@ -124,8 +124,11 @@ export interface Policy {
   forwardBackwardSupervised(batch: readonly SupervisedDatum[]): Promise<LossReport>
   /** One AdamW step from the accumulated gradients, which it then clears. Throws if a gradient is not finite. */
   optimStep(adam: AdamOptions): Promise<OptimReport>
-  /** Writes the adapter (PEFT's layout) and the optimiser's state into a folder, each file whole or not at all. */
-  save(folder: string): Promise<void>
+  /**
+   * Writes the adapter (PEFT's layout) and the optimiser's state into a folder, each file whole or not at all. `interim`:
+   * it is only to go on from, so an engine that computes elsewhere may leave the adapter there.
+   */
+  save(folder: string, options?: { interim?: boolean }): Promise<void>
   /** Restores both from a folder written by `save`; a folder without optimiser state loads the adapter alone. */
   load(folder: string): Promise<void>
   /** Frees what this policy alone holds. */

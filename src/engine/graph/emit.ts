@@ -75,15 +75,15 @@ export interface EmitOptions {
    * an external file of its name.
    */
   constants?: ReadonlySet<string>
-  /** Writes ONNX Runtime's FusedMatMul as plain operators, for providers that lack it. */
-  plainMatMul?: boolean
+  /** Writes what the WebGPU provider lacks of ONNX Runtime's own operators as ONNX's plain ones. */
+  plain?: boolean
 }
 
 /** The model's bytes, with the given outputs; its inputs are those that the outputs depend on. */
 export function emit(
   name: string,
   outputs: Readonly<Record<string, Tensor>>,
-  { constants = new Set(), plainMatMul = false }: EmitOptions = {},
+  { constants = new Set(), plain = false }: EmitOptions = {},
 ): Uint8Array {
   const names = new Map<Tensor, string>()
   const inputs: Tensor[] = []
@@ -107,7 +107,8 @@ export function emit(
     return given
   }
   const written = (node: Node): object[] => {
-    if (plainMatMul && node.op === 'FusedMatMul') return plainProduct(node, nameOf)
+    if (plain && node.op === 'FusedMatMul') return plainProduct(node, nameOf)
+    if (plain && node.op === 'SimplifiedLayerNormalization') return plainNorm(node, nameOf, used)
     const attributes = Object.entries(node.attributes).map(([key, value]) => attribute(key, value))
     if (node.body !== undefined) attributes.push(graphAttribute('body', bodyGraph(node.body)))
     return [
@@ -138,6 +139,7 @@ export function emit(
   }
 
   const order = topological(Object.values(outputs))
+  const used = new Set(order.flatMap(({ inputs }) => inputs))
   // An output that is fed straight through, or asked for twice, needs an operator of its own to carry its name.
   const identities: object[] = []
   for (const [outputName, tensor] of Object.entries(outputs)) {
@@ -167,6 +169,36 @@ function identity(from: string, to: string): object {
   return { input: [from], output: [to], opType: 'Identity' }
 }
 
+/** The norm without its second output, 1 / root-mean-square, which is worked out apart where it is used. */
+function plainNorm(
+  node: Node,
+  nameOf: (tensor: Tensor) => string,
+  used: ReadonlySet<Tensor | null>,
+): object[] {
+  const [x, weight] = node.inputs as Tensor[]
+  const [y, inverse] = node.outputs
+  const attributes = Object.entries(node.attributes).map(([key, value]) => attribute(key, value))
+  const norm = {
+    opType: node.op,
+    input: [nameOf(x), nameOf(weight)],
+    output: [nameOf(y)],
+    attribute: attributes,
+  }
+  if (!used.has(inverse)) return [norm]
+  const name = nameOf(inverse)
+  const epsilon = (node.attributes.epsilon as { float: number }).float
+  return [
+    norm,
+    constantNode(`${name} axes`, { ...x, dtype: 'int64', shape: [1] }, [-1]),
+    constantNode(`${name} epsilon`, { ...x, shape: [] }, [epsilon]),
+    { opType: 'Mul', input: [nameOf(x), nameOf(x)], output: [`${name} squares`] },
+    { opType: 'ReduceMean', input: [`${name} squares`, `${name} axes`], output: [`${name} mean`] },
+    { opType: 'Add', input: [`${name} mean`, `${name} epsilon`], output: [`${name} sum`] },
+    { opType: 'Sqrt', input: [`${name} sum`], output: [`${name} root`] },
+    { opType: 'Reciprocal', input: [`${name} root`], output: [name] },
+  ]
+}
+
 /** scale * op(a) op(b) with a Transpose before the product where one is asked for. */
 function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] {
   const [a, b] = node.inputs as Tensor[]
@@ -193,14 +225,11 @@ function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] 
   nodes.push({ opType: 'MatMul', input: [left, right], output: [product] })
   if (scale !== 1) {
     const factor = `${output} scale`
-    nodes.push(
-      {
-        opType: 'Constant',
-        output: [factor],
-        attribute: [tensorAttribute('value', tensorData('', { ...a, shape: [] }, [scale]))],
-      },
-      { opType: 'Mul', input: [product, factor], output: [output] },
-    )
+    nodes.push(constantNode(factor, { ...a, shape: [] }, [scale]), {
+      opType: 'Mul',
+      input: [product, factor],
+      output: [output],
+    })
   }
   return nodes
 }
@@ -216,8 +245,9 @@ function graphAttribute(name: string, graph: object): object {
   return { name, g: graph, type: ATTRIBUTE_TYPE.graph }
 }
 
-function tensorAttribute(name: string, tensor: object): object {
-  return { name, t: tensor, type: ATTRIBUTE_TYPE.tensor }
+function constantNode(output: string, tensor: Tensor, data: readonly number[]): object {
+  const value = { name: 'value', t: tensorData('', tensor, data), type: ATTRIBUTE_TYPE.tensor }
+  return { opType: 'Constant', output: [output], attribute: [value] }
 }
 
 function tensorData(name: string, tensor: Tensor, data: readonly number[]): object {

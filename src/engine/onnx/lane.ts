@@ -30,6 +30,8 @@ export interface LaneOptions {
   /** Threads inside each operator. */
   threads: number
   prefillTokens: number
+  /** Keeps a second copy of the weights that steps multiply by, packed once for that instead of anew in each step. */
+  packsSteps: boolean
   /** Positions that the rotary tables must hold. */
   rotaryLength: number
 }
@@ -78,7 +80,8 @@ export interface Lane {
   train(job: TrainJob): Promise<TrainResult>
 }
 
-export function openLane({ config, weights, threads, prefillTokens, rotaryLength }: LaneOptions): Lane {
+export function openLane(options: LaneOptions): Lane {
+  const { config, weights, threads, prefillTokens, rotaryLength } = options
   const named = (arrays: readonly NamedArray[]): Values =>
     Object.fromEntries(arrays.map(({ name, shape, data }) => [name, floats(data, shape)]))
   const base = named(weights)
@@ -94,18 +97,43 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
   }
 
   const programs = new Map<string, Promise<Program>>()
+  const keyOf = (name: string, adapter: AdapterShape | undefined) =>
+    adapter ? `${name}, rank ${adapter.rank}, scale ${adapter.scale}` : name
   const program = (
     name: string,
     adapter: AdapterShape | undefined,
     build: () => Uint8Array,
+    constants?: ReadonlyMap<string, Uint8Array>,
   ): Promise<Program> => {
-    const key = adapter ? `${name}, rank ${adapter.rank}, scale ${adapter.scale}` : name
+    const key = keyOf(name, adapter)
     let found = programs.get(key)
     if (found === undefined) {
-      found = compile(build(), { threads })
+      found = compile(build(), { threads, constants })
       programs.set(key, found)
     }
     return found
+  }
+
+  const packed = new Map(
+    weights
+      .filter(({ name }) => options.packsSteps && isMultipliedBy(config, name))
+      .map(({ name, data }) => [name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)]),
+  )
+  let packedStep: string | undefined
+  const step = async ({ overlay, adapter }: Model): Promise<Program> => {
+    // Tensors that stand before the base's own cannot be constants.
+    const own = overlay === null || adapter !== undefined
+    if (packed.size === 0 || !own) return program('step', adapter, () => stepProgram(config, { adapter }))
+    const key = keyOf('packed step', adapter)
+    // One at a time: each holds a copy of the weights.
+    if (packedStep !== undefined && packedStep !== key) {
+      const other = await programs.get(packedStep)
+      programs.delete(packedStep)
+      await other?.release()
+    }
+    packedStep = key
+    const build = () => stepProgram(config, { adapter }, { constants: new Set(packed.keys()) })
+    return program('packed step', adapter, build, packed)
   }
   return {
     async overlay({ id, tensors, fold }) {
@@ -127,7 +155,7 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       const context = {
         config,
         prompt: await program('prompt', adapter, () => promptProgram(config, { adapter })),
-        step: await program('step', adapter, () => stepProgram(config, { adapter })),
+        step: await step(job),
         values: valuesOf(job),
         prefillTokens,
         onTokens,
@@ -151,4 +179,10 @@ export function openLane({ config, weights, threads, prefillTokens, rotaryLength
       return trainBatches(training, valuesOf(job), batches, job)
     },
   }
+}
+
+/** Whether a step's products have this weight as their right side: the projections, and the vocabulary's head. */
+function isMultipliedBy({ tieEmbeddings }: ModelConfig, name: string): boolean {
+  const head = tieEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight'
+  return name === head || name.endsWith('_proj.weight')
 }

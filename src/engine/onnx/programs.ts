@@ -153,7 +153,11 @@ export function promptProgram(config: ModelConfig, options: GenerationOptions): 
  * Outputs: `logprobs` [batch, vocabulary] of the next token, and the new token's keys and values
  * [batch, kvHeads, 1, headDim]. The caches themselves are never copied.
  */
-export function stepProgram(config: ModelConfig, options: GenerationOptions): Uint8Array {
+export function stepProgram(
+  config: ModelConfig,
+  options: GenerationOptions,
+  target: EmitOptions = {},
+): Uint8Array {
   const fresh: Record<string, Tensor> = {}
   const shape = ['batch', config.kvHeads, 'window', config.headDim]
   const attention = model.stepAttention(
@@ -167,7 +171,7 @@ export function stepProgram(config: ModelConfig, options: GenerationOptions): Ui
       fresh[`new ${cacheValue(layer)}`] = value
     },
   )
-  return emit('step', { logprobs: nextLogprobs(config, options, attention), ...fresh })
+  return emit('step', { logprobs: nextLogprobs(config, options, attention), ...fresh }, target)
 }
 
 function nextLogprobs(config: ModelConfig, options: GenerationOptions, attention: model.Attention): Tensor {

@@ -54,15 +54,9 @@ export async function openGpuLane(options: GpuLaneOptions): Promise<Lane> {
     { name: 'sin', shape, data: tables.sin },
   ]
   const settings: CompileOptions = { provider, threads }
-  const target: Target = { precision, plainMatMul: provider === 'webgpu', context: options.rotaryLength }
+  const target: Target = { precision, plain: provider === 'webgpu', context: options.rotaryLength }
   const constants = new Map<string, Uint8Array>()
   const resident: Record<string, Value> = {}
-  for (const { name, shape, data } of arrays) {
-    const bits = weightBits(name, data, precision)
-    if (loops) constants.set(name, new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength))
-    else Object.assign(resident, await place([{ name, shape, bits }]))
-  }
-
   const programs = new Map<string, Promise<Program>>()
   /** `build` is given which inputs are the program's own. */
   const program = (
@@ -99,6 +93,12 @@ export async function openGpuLane(options: GpuLaneOptions): Promise<Lane> {
       placed[name] = (await copy.run([{ source }])).placed
     }
     return placed
+  }
+
+  for (const { name, shape, data } of arrays) {
+    const bits = weightBits(name, data, precision)
+    if (loops) constants.set(name, new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength))
+    else Object.assign(resident, await place([{ name, shape, bits }]))
   }
 
   const overlays = new Map<number, Values>()

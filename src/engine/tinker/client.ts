@@ -1,0 +1,352 @@
+/**
+ * One server of the Tinker API: its session, its calls, and the results that are fetched later. Knows what may be
+ * repeated; knows nothing of policies. Touches the network only.
+ *
+ * A call that changes a model (`unsent` below) is sent again only where it surely did not arrive. Where that cannot be
+ * known it throws `Unsure`, and whoever holds the model starts again from a checkpoint in a new model: that way nothing
+ * is trained twice, whatever became of the lost call.
+ */
+import type { z } from 'zod'
+import { LostError, UserError } from '../../errors.ts'
+import {
+  fetchWithRetries,
+  isUnsent,
+  pause,
+  type RetryOptions,
+  refusalOf,
+  shown,
+  whyUnanswered,
+} from '../../http.ts'
+import { random } from '../../random.ts'
+import { anySchema, failedSchema, promiseSchema, sessionSchema, tryAgainSchema } from './wire.ts'
+
+/** It cannot be known whether the call was carried out. */
+export class Unsure extends UserError {}
+
+/** The server does not know the session, model, sampler or request any more: it was started anew, or let them go. */
+export class Forgotten extends UserError {}
+
+/** The server understood the call and will not do it. */
+export class Refused extends UserError {}
+
+export interface ClientOptions {
+  url: string
+  key?: string
+  /** Requests made at most, and milliseconds before the second: by default it is waited some four minutes in all. */
+  attempts?: number
+  delay?: number
+  /** Milliseconds that one request for a result is held open. */
+  poll?: number
+  /** Milliseconds between two signs of life. */
+  heartbeat?: number
+  /** Sampling requests at a time. */
+  concurrency?: number
+  onNotice?: (text: string) => void
+}
+
+export interface CallOptions {
+  /** As in RetryOptions: 'unsent' for what must not be done twice. */
+  repeat?: RetryOptions['repeat']
+  /** Requests made at most, if not as many as usual. */
+  attempts?: number
+  signal?: AbortSignal
+}
+
+export interface Client {
+  readonly url: string
+  /** Asks for what is answered at once. */
+  ask<T>(path: string, body: unknown, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
+  get<T>(path: string, schema: z.ZodType<T>): Promise<T>
+  /** Asks for work, and waits for its result as long as the server lives. */
+  work<T>(path: string, body: unknown, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
+  /** The result of work that was asked for. */
+  result<T>(id: string, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
+  /** The bytes of a file; null where the server does not give it. */
+  download(path: string): Promise<Buffer | null>
+  /** Removes; false where the server has no such call. */
+  remove(path: string): Promise<boolean>
+  /** The session, which keeps what belongs to it alive; begun when first asked for. */
+  session(): Promise<string>
+  /** That session is no more: the next call begins another. */
+  endSession(id: string): void
+  /** Runs `work` when fewer than `concurrency` others run. */
+  inTurn<T>(work: () => Promise<T>): Promise<T>
+  close(): void
+}
+
+/** Answers that are not what they should be, after which it is given up: a server that starts may say odd things. */
+const NONSENSE = 3
+
+/** Least milliseconds between two requests for a result that the server does not hold open. */
+const SHORTEST_POLL = 100
+
+export function openClient(options: ClientOptions): Client {
+  const {
+    key,
+    attempts: usualAttempts = 10,
+    delay = 1000,
+    poll = 60_000,
+    heartbeat = 10_000,
+    concurrency = 128,
+  } = options
+  const url = addressOf(options.url)
+  const stream = random('tinker', url)
+  const jitter = () => stream.next()
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    accept: 'application/json',
+    ...(key === undefined ? {} : { 'x-api-key': key }),
+  }
+
+  /** One request and its answer's text, whatever its status. Throws LostError, Unsure or the signal's reason. */
+  async function send(
+    method: string,
+    path: string,
+    body: unknown,
+    retries: RetryOptions,
+  ): Promise<{ status: number; text: string }> {
+    const { repeat = 'always', attempts = usualAttempts, signal } = retries
+    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    /** An error for a request that got no whole answer. */
+    const unanswered = (error: unknown): Error => {
+      signal?.throwIfAborted()
+      const why = whyUnanswered(error)
+      if (repeat === 'unsent' && !isUnsent(error)) {
+        return new Unsure(
+          `${url} broke off while it was asked for ${path} (${why}): look at its log, and run the same again to go on.`,
+        )
+      }
+      return new LostError(
+        `${url} does not answer (${why}): check that the server runs, and run the same again to go on.`,
+      )
+    }
+    for (let attempt = 1; ; attempt++) {
+      const response = await fetchWithRetries(`${url}/api/v1/${path}`, init, {
+        delay,
+        jitter,
+        ...retries,
+        attempts,
+      }).catch((error: unknown) => {
+        throw attempts === 1 && isTimeout(error) ? error : unanswered(error)
+      })
+      try {
+        return { status: response.status, text: await response.text() }
+      } catch (error) {
+        // It broke off in the middle of the answer.
+        if (repeat === 'unsent' || attempt === NONSENSE) throw unanswered(error)
+        signal?.throwIfAborted()
+      }
+    }
+  }
+
+  /** An error for a status that is none of success. */
+  function refusal(path: string, status: number, text: string, repeat: CallOptions['repeat']): Error {
+    const said = refusalOf(text)
+    if (status === 401 || status === 403) {
+      return new UserError(
+        `${url} refuses the key (${status}: ${said}): put a valid one into the variable TINKER_API_KEY, and run the ` +
+          'same again to go on.',
+      )
+    }
+    if (status === 402) {
+      return new UserError(
+        `${url} asks for payment (${said}): see to the account, and run the same again to go on.`,
+      )
+    }
+    if (status === 429) {
+      return new UserError(
+        `${url} goes on limiting the rate (${said}): wait, or lower --jobs, and run the same again to go on.`,
+      )
+    }
+    if (status === 404 || status === 410 || (status === 400 && /not loaded|not found/i.test(said))) {
+      return new Forgotten(
+        `${url} does not know what ${path} names (${said}): it was started anew, or is no such server; run the same ` +
+          'again to go on from the last checkpoint.',
+      )
+    }
+    if (status >= 500 || status === 408) {
+      const text = `${url} fails at ${path} (${status}: ${said}): look at its log, and run the same again to go on.`
+      return repeat === 'unsent' ? new Unsure(text) : new LostError(text)
+    }
+    return new Refused(
+      `${url} refuses ${path} (${status}: ${said}): change what it names, and run the same again.`,
+    )
+  }
+
+  async function request<T>(
+    method: string,
+    path: string,
+    body: unknown,
+    schema: z.ZodType<T>,
+    options: CallOptions = {},
+  ): Promise<T> {
+    const { repeat } = options
+    for (let attempt = 1; ; attempt++) {
+      const { status, text } = await send(method, path, body, { ...options, timeout: poll })
+      if (status >= 300) throw refusal(path, status, text, repeat)
+      const read = parse(schema, text)
+      if (read.ok) return read.value
+      const complaint = nonsense(path, read.why, text)
+      if (repeat === 'unsent') throw new Unsure(complaint)
+      if (attempt === NONSENSE) throw new UserError(complaint)
+    }
+  }
+
+  const nonsense = (path: string, why: string, text: string) =>
+    `${url} answers ${path} with what the Tinker API does not know (${why}, in: ${shown(text)}): check that the ` +
+    'address is that of a Tinker API server, and its version.'
+
+  async function result<T>(
+    id: string,
+    schema: z.ZodType<T>,
+    { attempts = usualAttempts, signal }: CallOptions = {},
+  ): Promise<T> {
+    const path = 'retrieve_future'
+    const body = { request_id: id, allow_metadata_only: false }
+    let failures = 0
+    let oddities = 0
+    for (;;) {
+      const asked = performance.now()
+      let answer: { status: number; text: string }
+      try {
+        answer = await send('POST', path, body, { attempts: 1, timeout: poll, signal })
+      } catch (error) {
+        signal?.throwIfAborted()
+        // Held open for longer than we wait is no failure; anything else is one, unless the server is well.
+        if (!isTimeout(error) && ++failures === attempts) throw error
+        await request('GET', 'healthz', undefined, anySchema, { attempts, signal })
+        continue
+      }
+      const { status, text } = answer
+      if (status === 429 || status >= 500) {
+        if (++failures === attempts) throw refusal(path, status, text, 'always')
+        await pause(delay * (1 - jitter() / 4), signal)
+        continue
+      }
+      failures = 0
+      if (status === 408 || parse(tryAgainSchema, text).ok) {
+        await pause(Math.max(0, SHORTEST_POLL - (performance.now() - asked)), signal)
+        continue
+      }
+      if (status >= 300) throw refusal(path, status, text, 'always')
+      const failed = parse(failedSchema, text)
+      if (failed.ok) throw refusal(path, failed.value.category === 'server' ? 500 : 400, text, 'unsent')
+      const read = parse(schema, text)
+      if (read.ok) return read.value
+      if (++oddities === NONSENSE) throw new UserError(nonsense(path, read.why, text))
+    }
+  }
+
+  let session: Promise<string> | null = null
+  let known: string | null = null
+  const beat = setInterval(() => {
+    if (known === null) return
+    const id = known
+    // A sign of life that is missed is no matter: whatever needs the server will notice.
+    request('POST', 'session_heartbeat', { session_id: id, type: 'session_heartbeat' }, anySchema).catch(
+      (error: unknown) => {
+        if (error instanceof Forgotten) endSession(id)
+      },
+    )
+  }, heartbeat)
+  beat.unref()
+
+  async function beginSession(): Promise<string> {
+    const answer = await request(
+      'POST',
+      'create_session',
+      { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
+      sessionSchema,
+    )
+    if (answer.error_message) throw new UserError(`${url} refuses a session: ${shown(answer.error_message)}`)
+    for (const said of [answer.warning_message, answer.info_message]) {
+      if (said) options.onNotice?.(`${url}: ${shown(said)}`)
+    }
+    known = answer.session_id
+    return known
+  }
+
+  function endSession(id: string): void {
+    if (known !== id) return
+    known = null
+    session = null
+  }
+
+  let running = 0
+  const waiting: (() => void)[] = []
+
+  return {
+    url,
+    ask: (path, body, schema, options) => request('POST', path, body, schema, options),
+    get: (path, schema) => request('GET', path, undefined, schema),
+    async work(path, body, schema, options) {
+      const { request_id } = await request('POST', path, body, promiseSchema, options)
+      return result(request_id, schema, options)
+    },
+    result,
+    async download(path) {
+      const response = await fetchWithRetries(
+        `${url}/api/v1/${path}`,
+        { headers: { ...headers, accept: '*/*' } },
+        { attempts: usualAttempts, delay, jitter },
+      ).catch((error: unknown) => {
+        throw new LostError(`${url} does not answer (${whyUnanswered(error)}): check that the server runs.`)
+      })
+      if (response.ok) return Buffer.from(await response.arrayBuffer())
+      await response.body?.cancel()
+      return null
+    },
+    async remove(path) {
+      const { status } = await send('DELETE', path, undefined, { timeout: poll })
+      return status < 300
+    },
+    session() {
+      session ??= beginSession().catch((error) => {
+        session = null
+        throw error
+      })
+      return session
+    },
+    endSession,
+    async inTurn(work) {
+      if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve))
+      else running++
+      try {
+        return await work()
+      } finally {
+        const next = waiting.shift()
+        if (next) next()
+        else running--
+      }
+    },
+    close() {
+      clearInterval(beat)
+    },
+  }
+}
+
+const isTimeout = (error: unknown) => error instanceof DOMException && error.name === 'TimeoutError'
+
+function addressOf(url: string): string {
+  const trimmed = url.replace(/\/+$/, '')
+  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
+    throw new UserError(`"${url}" is no address of a server: give --url one such as http://localhost:8000.`)
+  }
+  return trimmed
+}
+
+type Read<T> = { ok: true; value: T } | { ok: false; why: string }
+
+/** JSON that fits a schema, or what is wrong with it: where, and how. */
+function parse<T>(schema: z.ZodType<T>, text: string): Read<T> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return { ok: false, why: 'no JSON' }
+  }
+  const read = schema.safeParse(value)
+  if (read.success) return { ok: true, value: read.data }
+  const [issue] = read.error.issues
+  return { ok: false, why: `${issue.path.join('.') || 'the whole'}: ${issue.message}` }
+}

@@ -1,0 +1,142 @@
+/**
+ * The engine on servers of the Tinker API (the hosted service, or SkyRL on one's own GPUs): the model and its gradients
+ * are there, the tokenizer is here. One server, or several as a fleet. Touches the network, and the tokenizer's files.
+ */
+import { join } from 'node:path'
+import { z } from 'zod'
+import { LostError, UserError } from '../../errors.ts'
+import { readJsonFile } from '../../files.ts'
+import { loadTokenizer } from '../../tokens/tokenizer.ts'
+import type { Engine } from '../contract.ts'
+import { type ClientOptions, openClient } from './client.ts'
+import { type Fleet, frozenPolicy, loraPolicy } from './policy.ts'
+import { openServer, type Server } from './server.ts'
+import { capabilitiesSchema } from './wire.ts'
+
+export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
+  /** The servers' addresses, each with the same model. */
+  urls: readonly string[]
+  /** The model's name there. */
+  model: string
+  /** A folder with the model's tokenizer and config.json; no weights are needed. */
+  tokenizer: string
+}
+
+/**
+ * Opens the servers that answer.
+ *
+ * @throws UserError where none does, or where one does not have the model.
+ */
+export async function openTinkerEngine(options: TinkerEngineOptions): Promise<Engine> {
+  const { urls, model, tokenizer: folder, ...client } = options
+  const tokenizer = await loadTokenizer(folder)
+  const notices: string[] = []
+  const onNotice = (text: string) => {
+    notices.push(text)
+    client.onNotice?.(text)
+  }
+  const asked = await Promise.all(
+    [...new Set(urls)].map(async (url) => {
+      const server = openServer(openClient({ ...client, url, onNotice }), model)
+      try {
+        const { supported_models: models } = await server.client.get(
+          'get_server_capabilities',
+          capabilitiesSchema,
+        )
+        const found = models.find(({ model_name }) => model_name === model)
+        if (!found) {
+          const names = models.map(({ model_name }) => model_name).filter(Boolean)
+          throw new UserError(
+            `${url} does not serve ${model}, but ${names.join(', ') || 'nothing'}: give --model one of these.`,
+          )
+        }
+        return { server, contextLength: found.max_context_length ?? undefined }
+      } catch (error) {
+        server.client.close()
+        return { error }
+      }
+    }),
+  )
+  const servers: Server[] = []
+  const limits: number[] = []
+  const close = async () => {
+    for (const { client } of servers) client.close()
+  }
+  for (const { server, contextLength } of asked) {
+    if (!server) continue
+    servers.push(server)
+    if (contextLength !== undefined) limits.push(contextLength)
+  }
+  for (const { error } of asked) {
+    if (error === undefined) continue
+    // A server that is down is done without; anything else is a mistake to be told.
+    if (!(error instanceof LostError) || servers.length === 0) {
+      await close()
+      throw error
+    }
+    onNotice(`${error.message} The run goes on without it.`)
+  }
+  const own = await contextLengthOf(folder)
+  if (own !== undefined) limits.push(own)
+  if (limits.length === 0) {
+    await close()
+    throw new UserError(
+      `Neither the server nor ${join(folder, 'config.json')} says how long ${model}'s context is: give --tokenizer a ` +
+        'folder that has config.json.',
+    )
+  }
+
+  const unfinished = new Set<Promise<void>>()
+  const fleet: Fleet = {
+    choose() {
+      const alive = servers.filter(({ lost }) => !lost)
+      // Where all are lost, one may be back.
+      const [first] = (alive.length > 0 ? alive : servers).toSorted((a, b) => a.policies - b.policies)
+      first.policies++
+      return first
+    },
+    move(url, from) {
+      const to = servers.find(({ client }) => client.url === url)
+      if (!to) return undefined
+      from.policies--
+      to.policies++
+      return to
+    },
+    leave(server) {
+      server.policies--
+    },
+    later(work) {
+      unfinished.add(work)
+      work.finally(() => unfinished.delete(work)).catch(() => {})
+    },
+  }
+  return {
+    info: {
+      engine: 'tinker',
+      device: servers.map(({ client }) => client.url).join(', '),
+      model,
+      parameters: 0,
+      versions: {},
+    },
+    notices,
+    tokenizer,
+    contextLength: Math.min(...limits),
+    async createPolicy({ lora } = {}) {
+      return lora === undefined ? frozenPolicy(fleet) : loraPolicy(fleet, model, lora)
+    },
+    async close() {
+      await Promise.allSettled(unfinished)
+      await close()
+    },
+  }
+}
+
+const configSchema = z.looseObject({
+  max_position_embeddings: z.number().int().positive().optional(),
+  text_config: z.looseObject({ max_position_embeddings: z.number().int().positive().optional() }).optional(),
+})
+
+async function contextLengthOf(folder: string): Promise<number | undefined> {
+  const config = await readJsonFile(join(folder, 'config.json'), configSchema, { optional: true })
+  return config?.max_position_embeddings ?? config?.text_config?.max_position_embeddings
+}

@@ -1,0 +1,65 @@
+/** The contract's samples from the API's: what is asked for, and what an answer must be. Pure. */
+
+import type { z } from 'zod'
+import { UserError } from '../../errors.ts'
+import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
+import { modelInput, type SamplingParams, type sampleSchema } from './wire.ts'
+
+/** Below 2^31 with room for the sample's number, which servers add to it. */
+const seedOf = (seed: number) => seed % (2 ** 31 - 2 ** 16)
+
+export function sampleBody({ prompt, n, seed }: SampleRequest, options: SampleOptions) {
+  const sampling_params: SamplingParams = {
+    max_tokens: options.maxTokens,
+    seed: seedOf(seed),
+    temperature: options.temperature,
+    top_p: options.topP,
+    top_k: -1,
+    stop: [...options.stop],
+  }
+  return { num_samples: n, prompt: modelInput(prompt), sampling_params, type: 'sample' }
+}
+
+/**
+ * The completions of one request. A server's log-probabilities are those of the whole vocabulary at temperature 1,
+ * whatever it draws from. So they are both of the contract's where nothing else is asked for; at another temperature
+ * neither can be known, and with a nucleus the sampling distribution's cannot: those are NaN.
+ */
+export function completionsOf(
+  { n }: SampleRequest,
+  { stop, maxTokens, temperature, topP }: SampleOptions,
+  { sequences }: z.infer<typeof sampleSchema>,
+  server: string,
+): Completion[] {
+  if (sequences.length !== n) {
+    throw new UserError(
+      `${server} gives ${sequences.length} samples where ${n} were asked for: check its version.`,
+    )
+  }
+  const unknown = (tokens: readonly number[]) => tokens.map(() => Number.NaN)
+  return sequences.map(({ tokens: all, logprobs: allLogprobs, stop_reason }) => {
+    if (allLogprobs.length !== all.length) {
+      throw new UserError(
+        `${server} gives ${allLogprobs.length} log-probabilities of ${all.length} sampled tokens: check its version.`,
+      )
+    }
+    // A server that goes on after a stop token, or past the limit, is cut to what was asked for.
+    const ended = all.findIndex((token) => stop.includes(token))
+    const length = Math.min(ended < 0 ? all.length : ended + 1, maxTokens)
+    const tokens = all.slice(0, length)
+    const finish = stop.includes(tokens[length - 1]) ? 'stop' : 'length'
+    if (stop_reason === 'stop' && finish === 'length' && length < maxTokens) {
+      throw new UserError(
+        `${server} ended a sample without a stop token at its end (of ${stop.join(', ')}): this client needs the token ` +
+          'that ended it, to train on it.',
+      )
+    }
+    const logprobs = allLogprobs.slice(0, length)
+    return {
+      tokens,
+      logprobs: temperature === 1 ? logprobs : unknown(tokens),
+      samplingLogprobs: temperature === 1 && topP === 1 ? logprobs : unknown(tokens),
+      finish,
+    }
+  })
+}

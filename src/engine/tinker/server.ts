@@ -1,0 +1,221 @@
+/** One server as the engine uses it: what it can do, and the models that live there. Talks to one server only. */
+import { UserError } from '../../errors.ts'
+import type { LoraOptions } from '../contract.ts'
+import { noStep, type TrainingCapabilities, tryTraining } from './capabilities.ts'
+import { type Client, Forgotten, Refused } from './client.ts'
+import { type RemoteModel, remoteModel, usualAlpha } from './model.ts'
+import {
+  anySchema,
+  createdSchema,
+  createModelSchema,
+  modelInput,
+  optimSchema,
+  pathSchema,
+  samplerSchema,
+  sampleSchema,
+  samplingSessionSchema,
+} from './wire.ts'
+
+export interface Server {
+  readonly client: Client
+  /** Policies that live here, frozen ones among them. */
+  policies: number
+  /** It did not answer when it was last needed. */
+  lost: boolean
+  /** What it can do in training; tried out once. */
+  training(lora: LoraOptions): Promise<TrainingCapabilities>
+  /** Whether `top_p` is kept to; tried out once. */
+  nucleus(): Promise<boolean>
+  /**
+   * A new model: with fresh weights, or with those and the optimiser's state of a checkpoint on this server. With
+   * fresh ones the checkpoint of its beginning is made. No gradient is left in it from elsewhere.
+   */
+  createModel(
+    lora: LoraOptions,
+    checkpoint: string | null,
+  ): Promise<{ model: RemoteModel; checkpoint: string }>
+  /** Lets a model go. Never fails: a model that is not let go is when its session ends. */
+  release(model: RemoteModel): Promise<void>
+  /** A sampler's id: of the base, or of a model's weights as they are now. */
+  sampler(model?: RemoteModel): Promise<string>
+}
+
+/** Names of checkpoints on a server, where each may be used once for each model. */
+let names = 0
+export const freshName = (what: string): string => `${what}-${++names}`
+
+export async function saveWeights(model: RemoteModel, what: string): Promise<string> {
+  const { path } = await model.work(
+    'save_weights',
+    { path: freshName(what), type: 'save_weights' },
+    pathSchema,
+  )
+  return path
+}
+
+export function openServer(client: Client, baseModel: string): Server {
+  const models = new Set<string>()
+  /** Told when a model is let go. */
+  let waiting: (() => void)[] = []
+  let modelNumber = 0
+  let samplerNumber = 0
+  let capabilities: Promise<TrainingCapabilities> | null = null
+  let nucleus: Promise<boolean> | null = null
+
+  /** Runs a call that belongs to the session; begins another session where the server forgot it. */
+  async function inSession<T>(call: (session: string) => Promise<T>): Promise<T> {
+    const session = await client.session()
+    try {
+      return await call(session)
+    } catch (error) {
+      if (!(error instanceof Forgotten)) throw error
+      client.endSession(session)
+      return call(await client.session())
+    }
+  }
+
+  /** A model as the server makes it. Where it is full it is waited until one of ours is let go. */
+  async function create({ rank, seed }: LoraOptions): Promise<RemoteModel> {
+    for (;;) {
+      try {
+        const { request_id } = await inSession((session_id) =>
+          client.ask(
+            'create_model',
+            {
+              session_id,
+              model_seq_id: modelNumber++,
+              base_model: baseModel,
+              lora_config: {
+                rank,
+                // Servers in Python draw from 31 bits.
+                seed: seed % 2 ** 31,
+                train_attn: true,
+                train_mlp: true,
+                train_unembed: false,
+              },
+              type: 'create_model',
+            },
+            createModelSchema,
+          ),
+        )
+        const created = await client.result(request_id, createdSchema)
+        models.add(created.model_id)
+        return remoteModel(client, created.model_id, created.lora_config?.alpha ?? usualAlpha)
+      } catch (error) {
+        if (!(error instanceof Refused) || models.size === 0) throw error
+        await new Promise<void>((resolve) => waiting.push(resolve))
+      }
+    }
+  }
+
+  async function release(model: RemoteModel): Promise<void> {
+    await client
+      .work('unload_model', { model_id: model.id, type: 'unload_model' }, anySchema, { attempts: 3 })
+      .catch(() => {})
+    models.delete(model.id)
+    const told = waiting
+    waiting = []
+    for (const tell of told) tell()
+  }
+
+  const load = async (model: RemoteModel, path: string) => {
+    try {
+      await model.work('load_weights', { path, optimizer: true, type: 'load_weights' }, anySchema)
+    } catch (error) {
+      if (!(error instanceof Forgotten || error instanceof Refused)) throw error
+      throw new UserError(
+        `${client.url} cannot load the checkpoint ${path} (${error.message}): start the server with the store that ` +
+          "has it, or delete the job's folder to train it again.",
+        { cause: error },
+      )
+    }
+  }
+
+  const server: Server = {
+    client,
+    policies: 0,
+    lost: false,
+    training(lora) {
+      capabilities ??= tryTraining(() => create(lora), release).catch((error) => {
+        capabilities = null
+        throw error
+      })
+      return capabilities
+    },
+    nucleus() {
+      nucleus ??= triesNucleus().catch((error) => {
+        nucleus = null
+        throw error
+      })
+      return nucleus
+    },
+    async createModel(lora, checkpoint) {
+      const { leavesGradients } = await server.training(lora)
+      const model = await create(lora)
+      try {
+        if (model.alpha !== lora.alpha) {
+          throw new UserError(
+            `${client.url} trains LoRA with alpha ${model.alpha}, and the experiment asks for ${lora.alpha}: give ` +
+              `--lora-alpha ${model.alpha}, or train.lora.alpha = ${model.alpha}.`,
+          )
+        }
+        const path = checkpoint ?? (await saveWeights(model, 'start'))
+        if (leavesGradients) await model.work('optim_step', { adam_params: noStep }, optimSchema)
+        if (leavesGradients || checkpoint !== null) await load(model, path)
+        return { model, checkpoint: path }
+      } catch (error) {
+        void release(model)
+        throw error
+      }
+    },
+    release,
+    async sampler(model) {
+      if (!model) return samplerOf({ base_model: baseModel })
+      const saved = await model.work(
+        'save_weights_for_sampler',
+        { sampling_session_seq_id: samplerNumber++, type: 'save_weights_for_sampler' },
+        samplerSchema,
+      )
+      if (saved.sampling_session_id) return saved.sampling_session_id
+      if (saved.path) return samplerOf({ model_path: saved.path })
+      throw new UserError(
+        `${client.url} saves weights for sampling and does not say where: check the version of the server.`,
+      )
+    },
+  }
+
+  const samplerOf = (what: { base_model: string } | { model_path: string }) =>
+    inSession(async (session_id) => {
+      const { sampling_session_id } = await client.ask(
+        'create_sampling_session',
+        {
+          session_id,
+          sampling_session_seq_id: samplerNumber++,
+          ...what,
+          type: 'create_sampling_session',
+        },
+        samplingSessionSchema,
+      )
+      return sampling_session_id
+    })
+
+  /** With a nucleus of next to nothing, every draw is the most likely token. */
+  async function triesNucleus(): Promise<boolean> {
+    const id = await server.sampler()
+    const { sequences } = await client.work(
+      'asample',
+      {
+        sampling_session_id: id,
+        seq_id: 1,
+        num_samples: 4,
+        prompt: modelInput([1, 2, 3]),
+        sampling_params: { max_tokens: 4, seed: 1, temperature: 2, top_p: 1e-6, top_k: -1, stop: [] },
+        type: 'sample',
+      },
+      sampleSchema,
+    )
+    return sequences.every(({ tokens }) => tokens.join() === sequences[0].tokens.join())
+  }
+
+  return server
+}
