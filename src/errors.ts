@@ -5,3 +5,6 @@
 export class UserError extends Error {
   override name = 'UserError'
 }
+
+/** What computed is gone, and others may be there: what was in hand can go on elsewhere from what was kept of it. */
+export class LostError extends UserError {}

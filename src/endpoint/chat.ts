@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { fetchWithRetries, type RetryOptions, whyUnanswered } from '../http.ts'
+import { fetchWithRetries, type RetryOptions, refusalOf, shown, whyUnanswered } from '../http.ts'
 
 export interface EndpointOptions {
   /** The server's address up to `/v1`. */
@@ -56,18 +56,8 @@ const completionSchema = z.looseObject({
   usage: z.looseObject({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 })
 
-const errorSchema = z.union([
-  z.looseObject({ error: z.looseObject({ message: z.string() }) }).transform(({ error }) => error.message),
-  z.looseObject({ error: z.string() }).transform(({ error }) => error),
-  z.looseObject({ message: z.string() }).transform(({ message }) => message),
-  z.looseObject({ detail: z.string() }).transform(({ detail }) => detail),
-])
-
 /** Answers that are no chat completion, after which it is given up: a server that starts may say odd things. */
 const NONSENSE = 3
-
-/** Characters of what a server said that an error shows. */
-const SHOWN = 200
 
 /** Rough, for servers that do not count: four characters a token. */
 export const estimateTokens = (text: string): number => Math.ceil(text.length / 4)
@@ -113,7 +103,7 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
           return `broken off: ${whyUnanswered(error)}`
         })
         if (!response.ok) {
-          const said = sentence(text)
+          const said = refusalOf(text)
           if (
             response.status === 400 &&
             limitName === 'max_tokens' &&
@@ -161,20 +151,6 @@ function parse(text: string): z.infer<typeof completionSchema> | undefined {
   } catch {
     return undefined
   }
-}
-
-/** What a server says is wrong, in its words. */
-function sentence(text: string): string {
-  try {
-    return shown(errorSchema.parse(JSON.parse(text)))
-  } catch {
-    return shown(text)
-  }
-}
-
-function shown(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim()
-  return line.length > SHOWN ? `${line.slice(0, SHOWN)}...` : line
 }
 
 function refused(address: string, model: string, status: number, said: string): UserError {
