@@ -67,7 +67,7 @@ export async function generate(
   const temperature = scalar(sampling.temperature)
   const samples = groups.reduce((sum, group) => sum + group.length, 0)
   const longest = Math.max(...requests.map(({ prompt }) => prompt.length))
-  let cache = emptyCache(config, samples, longest + WINDOW_GROWTH)
+  const cache = openCache(config, samples, longest, longest + sampling.maxTokens)
 
   /** Draws a slot's next token from its row of log-probabilities; true where the slot is finished. */
   const advance = (slot: Slot, logprobs: Float32Array, row: number): boolean => {
@@ -107,7 +107,7 @@ export async function generate(
     context.check()
     const batch = live.length
     if (live.some((slot) => slot.length === cache.window)) {
-      cache = grownCache(config, cache, live)
+      growWindow(config, cache, live)
       feeds = null
     }
     feeds ??= cacheFeeds(config, cache, batch)
@@ -170,26 +170,39 @@ function promptBatches(requests: readonly SampleRequest[], budget: number): numb
   return batches
 }
 
-/** Keys and values of all layers, each [rows, kvHeads, window, headDim]: layer 0's keys, its values, layer 1's ... */
+/**
+ * Keys and values of all layers, each [rows, kvHeads, window, headDim]: layer 0's keys, its values, layer 1's ... The
+ * arrays have room for the longest window that there may be; memory that no window has reached costs nothing.
+ */
 interface KeyValueCache {
   window: number
   arrays: Float32Array[]
 }
 
-/** Positions that a cache grows by: as long as the longest live row needs, and rarely laid out anew. */
+/** Positions that a window grows by: as long as the longest live row needs, and rarely laid out anew. */
 const WINDOW_GROWTH = 32
 
-function emptyCache(config: ModelConfig, rows: number, window: number): KeyValueCache {
-  const size = rows * config.kvHeads * window * config.headDim
-  return { window, arrays: Array.from({ length: 2 * config.layers }, () => new Float32Array(size)) }
+function openCache(config: ModelConfig, rows: number, longest: number, limit: number): KeyValueCache {
+  const most = Math.ceil((limit - longest) / WINDOW_GROWTH) * WINDOW_GROWTH + longest
+  const size = rows * config.kvHeads * most * config.headDim
+  const arrays = Array.from({ length: 2 * config.layers }, () => new Float32Array(size))
+  return { window: longest + WINDOW_GROWTH, arrays }
 }
 
-function grownCache(config: ModelConfig, cache: KeyValueCache, live: readonly Slot[]): KeyValueCache {
-  const grown = emptyCache(config, live.length, cache.window + WINDOW_GROWTH)
-  live.forEach((slot, row) => {
-    copyRow(config, cache, row, grown, row, slot.length)
-  })
-  return grown
+/** Lays the rows out for a longer window, in place. */
+function growWindow({ kvHeads, headDim }: ModelConfig, cache: KeyValueCache, live: readonly Slot[]): void {
+  const window = cache.window + WINDOW_GROWTH
+  for (const array of cache.arrays) {
+    // From the last row on, so that none is written over before it has moved.
+    for (let row = live.length - 1; row >= 0; row--) {
+      for (let head = kvHeads - 1; head >= 0; head--) {
+        const line = row * kvHeads + head
+        const start = line * cache.window * headDim
+        array.copyWithin(line * window * headDim, start, start + live[row].length * headDim)
+      }
+    }
+  }
+  cache.window = window
 }
 
 /** Copies the first `length` positions of one row of a cache to a row of another. */

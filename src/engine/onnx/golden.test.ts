@@ -10,7 +10,7 @@ import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts
 import type { AdamOptions } from '../contract.ts'
 import { openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
-import { loraPolicy } from './policy.ts'
+import { frozenPolicy, loraPolicy } from './policy.ts'
 import { loraA, loraB } from './programs.ts'
 import { openLogits } from './testing/logits.ts'
 import { trainable } from './trainable.ts'
@@ -183,8 +183,12 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
 
   it('samples with the log-probabilities that training computes', async () => {
     const { folder, golden, checkpoint, config } = await open(name)
-    for (const folds of [true, false]) {
-      const limits = { ...defaultLimits(config, 1), folds, decodeBatch: 5, prefillTokens: 20 }
+    for (const [folds, packsSteps] of [
+      [true, false],
+      [false, false],
+      [false, true],
+    ]) {
+      const limits = { ...defaultLimits(config, 1), folds, packsSteps, decodeBatch: 5, prefillTokens: 20 }
       const base = openBase(config, await checkpoint.loadWeights(), limits)
       const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
       const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
@@ -192,6 +196,9 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       const requests = golden.sequences.map(({ prompt }, seed) => ({ prompt, n: 1 + (seed % 3), seed }))
       const options = { maxTokens: 12, temperature: 0.9, topP: 0.95, stop: [3, 7] }
       const groups = await policy.sample(requests, options)
+      // Between the two another model on the same base, whose program takes the first one's place.
+      const [[unadapted]] = await frozenPolicy(base).sample(requests.slice(0, 1), options)
+      expect(unadapted.logprobs).not.toEqual(groups[0][0].logprobs)
       const again = await policy.sample(requests, options)
       expect(again).toEqual(groups)
       const flat = groups.flatMap((group, i) =>
