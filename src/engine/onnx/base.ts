@@ -12,6 +12,7 @@ import type {
   SupervisedDatum,
 } from '../contract.ts'
 import { checkSampling, checkSequences } from './check.ts'
+import type { FoundDevice } from './device.ts'
 import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool } from './pool.ts'
@@ -55,12 +56,14 @@ export interface Base {
   close(): Promise<void>
 }
 
+const cpu: FoundDevice = { device: 'cpu', precision: 'float32' }
+
 /** With `givesUp` the weights are the base's from now on: a large model is then never held twice. */
 export function openBase(
   config: ModelConfig,
   weights: Weights,
   limits: Limits,
-  { givesUp = false }: { givesUp?: boolean } = {},
+  { givesUp = false, place = cpu }: { givesUp?: boolean; place?: FoundDevice } = {},
 ): Base {
   const arrays = [...weights].map(([name, { shape, data }]) => ({ name, shape, data }))
   const parameters = arrays.reduce((sum, { data }) => sum + data.length, 0)
@@ -72,6 +75,7 @@ export function openBase(
     packsSteps: limits.packsSteps,
     // The rotary operator wants tables as long as a row, though a packed row's positions never pass the context.
     rotaryLength: Math.max(config.contextLength, limits.rowLimit),
+    place,
   }
   const pool = openPool(limits.lanes, options, givesUp)
   /** One job for each lane: batch i goes to lane i modulo their number. */

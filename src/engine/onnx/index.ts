@@ -4,7 +4,8 @@ import { loadTokenizer } from '../../tokens/tokenizer.ts'
 import { openCheckpoint } from '../checkpoint/model.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
-import { defaultLimits } from './limits.ts'
+import { chooseDevice, type Device, deviceMemory } from './device.ts'
+import { defaultLimits, gpuLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
 import { runtimeVersion } from './session.ts'
 
@@ -13,28 +14,31 @@ export interface OnnxEngineOptions {
   model: string
   /** What is recorded as the model's name; the folder when absent. */
   name?: string
-  /** Where it computes; the CPU so far. */
-  device?: string
+  /** Where it computes: the CPU unless told; `auto` takes the best that works here. */
+  device?: Device | 'auto'
   /** CPU threads; all cores when absent. */
   threads?: number
 }
 
 export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine> {
-  const { model, name = model, device = 'cpu', threads } = options
-  if (device !== 'cpu') throw new UserError(`device "${device}" is not supported by this engine: use cpu`)
+  const { model, name = model, threads } = options
   if (threads !== undefined && (!Number.isInteger(threads) || threads < 1)) {
     throw new UserError(`threads is ${threads}: give a whole number of at least 1`)
   }
   const checkpoint = await openCheckpoint(model)
   const { config } = checkpoint
   const tokenizer = await loadTokenizer(model)
-  const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, threads), {
-    givesUp: true,
-  })
+  const place = await chooseDevice(options.device ?? 'cpu')
+  const { device, precision } = place
+  const limits =
+    device === 'cpu'
+      ? defaultLimits(config, threads)
+      : gpuLimits(config, await deviceMemory(device), precision)
+  const base = openBase(config, await checkpoint.loadWeights(), limits, { givesUp: true, place })
   return {
     info: {
       engine: 'onnx',
-      device,
+      device: precision === 'float16' ? `${device}, half precision` : device,
       model: name,
       parameters: base.parameters,
       versions: { 'onnxruntime-node': runtimeVersion },

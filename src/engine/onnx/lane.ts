@@ -4,6 +4,7 @@
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../contract.ts'
+import type { FoundDevice } from './device.ts'
 import { generate, type Sampling } from './generate.ts'
 import { rotaryTables } from './model.ts'
 import { type AdapterShape, foldProgram, promptProgram, sequenceProgram, stepProgram } from './programs.ts'
@@ -34,6 +35,8 @@ export interface LaneOptions {
   packsSteps: boolean
   /** Positions that the rotary tables must hold. */
   rotaryLength: number
+  /** Where the lane computes. */
+  place: FoundDevice
 }
 
 /** Which tensors stand before the base's: an adapter, its folded weights, or weights under training. */

@@ -3,6 +3,7 @@ import { availableParallelism, totalmem } from 'node:os'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import type { Limits } from './base.ts'
+import type { Precision } from './model.ts'
 
 /**
  * Below this many parameters an adapter is folded into a copy of the projections before sampling: the copy is small,
@@ -33,6 +34,41 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
     prefillTokens: 2048,
     folds: small,
     packsSteps: !small && parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memory,
+  }
+}
+
+/**
+ * On a GPU: as much at once as is planned to fit in `memory` bytes. What the plan leaves out, such as gaps between
+ * allocations, is met by halving a batch that does not fit.
+ */
+export function gpuLimits(config: ModelConfig, memory: number, precision: Precision): Limits {
+  const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
+  const unit = precision === 'float16' ? 2 : 4
+  // Each program that runs holds its own weights on CUDA: sampling with and without a nucleus, scoring, training.
+  const weights = parameterCount(config) * unit * 4
+  const free = Math.max(memory * 0.85 - weights, memory * 0.1)
+  // What backward needs of a layer for each token: the residual stream twice in single precision, and in halves the
+  // norms' outputs, q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.
+  const perLayer =
+    8 * hiddenSize +
+    unit * (2 * hiddenSize + 3 * heads * headDim + 4 * kvHeads * headDim + 4 * intermediateSize)
+  // Logits, their softmax and its gradient, in single precision.
+  const perToken = layers * perLayer + 5 * 4 * vocabSize
+  // Attention's shares, kept in both precisions, and a few of that size at work in one layer.
+  const perPair = heads * (layers * (4 + unit) + 6 * 4)
+  const rowCost = (length: number) => length * perToken + length * length * perPair
+  const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
+  return {
+    lanes: 1,
+    // For the few operators that stay on the CPU.
+    threadsPerLane: 1,
+    tokenBudget: free,
+    rowCost,
+    rowLimit: Math.min(4096, contextLength * 4),
+    decodeBatch: Math.max(1, Math.min(512, Math.floor(free / sampleBytes))),
+    prefillTokens: contextLength,
+    packsSteps: false,
+    folds: false,
   }
 }
 

@@ -16,8 +16,10 @@ export interface Row {
 }
 
 export interface PackOptions {
-  /** At most about this many tokens in a batch, unless a single row is longer. */
+  /** At most about this much in a batch, unless a single row costs more: tokens, or in the unit of `rowCost`. */
   tokenBudget: number
+  /** What a row of that many tokens costs; its length unless told. */
+  rowCost?: (length: number) => number
   /** Completions are not added to a row beyond this length: attention's cost grows with its square. */
   rowLimit: number
   /** The number of batches is a multiple of this, so that as many lanes end together. */
@@ -28,13 +30,14 @@ export interface PackOptions {
 export function planBatches(sequences: readonly Sequence[], options: PackOptions): Row[][] {
   const rows = groupByPrompt(sequences, options.rowLimit)
   rows.sort((a, b) => b.length - a.length || a.members[0] - b.members[0])
-  const total = rows.reduce((sum, row) => sum + row.length, 0)
+  const cost = ({ length }: Row) => options.rowCost?.(length) ?? length
+  const total = rows.reduce((sum, row) => sum + cost(row), 0)
   const count = options.lanes * Math.ceil(total / (options.tokenBudget * options.lanes))
   const batches: Row[][] = Array.from({ length: count }, () => [])
   let before = 0
   for (const row of rows) {
     batches[Math.floor((before * count) / total)].push(row)
-    before += row.length
+    before += cost(row)
   }
   return batches.filter((batch) => batch.length > 0)
 }

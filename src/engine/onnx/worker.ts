@@ -1,15 +1,19 @@
 /** The thread that a lane lives in: takes jobs one after another, answers each by its number. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { UserError } from '../../errors.ts'
-import { type LaneOptions, openLane } from './lane.ts'
+import { openGpuLane } from './gpu/lane.ts'
+import { type Lane, type LaneOptions, openLane } from './lane.ts'
 import type { Answer, Call } from './pool.ts'
 
 const port = parentPort
 if (port === null) throw new Error('worker.ts runs as a worker thread')
-const lane = openLane(workerData as LaneOptions)
+const options = workerData as LaneOptions
+const opening: Promise<Lane> =
+  options.place.device === 'cpu' ? Promise.resolve(openLane(options)) : openGpuLane(options)
 const answer = (message: Answer, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
 
 async function perform({ call, job, stop }: Call): Promise<void> {
+  const lane = await opening
   switch (job.kind) {
     case 'overlay':
       return answer({ call, result: await lane.overlay(job) })
@@ -33,6 +37,8 @@ async function perform({ call, job, stop }: Call): Promise<void> {
 }
 
 // One at a time: a lane's sessions and buffers belong to the job in hand.
+// A lane that cannot be opened says so in answer to the first job.
+opening.catch(() => {})
 let queue = Promise.resolve()
 port.on('message', (message: Call) => {
   queue = queue.then(() =>

@@ -22,19 +22,11 @@ import {
   int32s,
   int64s,
   type Program,
-  type Provider,
   scalar,
   type Value,
   type Values,
 } from '../session.ts'
 import { fuseProgram, generationProgram, prefillProgram, stepProgram } from './programs.ts'
-
-export interface GpuLaneOptions extends LaneOptions {
-  provider: Provider
-  precision: Precision
-  /** The provider runs ONNX's Loop on the device. */
-  loops: boolean
-}
 
 /** One sample on its way. */
 interface Slot {
@@ -43,8 +35,11 @@ interface Slot {
   completion: Completion
 }
 
-export async function openGpuLane(options: GpuLaneOptions): Promise<Lane> {
-  const { config, provider, precision, loops, threads } = options
+export async function openGpuLane(options: LaneOptions): Promise<Lane> {
+  const { config, threads } = options
+  const { device: provider, precision } = options.place
+  // The WebGPU provider has no Loop; but for it, the CPU's too is used, by the tests.
+  const loops = provider !== 'webgpu'
   const half = config.headDim / 2
   const tables = rotaryTables(config, options.rotaryLength)
   const shape = [options.rotaryLength, half]

@@ -1,0 +1,274 @@
+/**
+ * One full-size training step on a GPU: seconds to draft the notes, read the boards, go forward and backward, and update,
+ * at the reference's lengths, with random weights and no stop token, so that every length is fixed.
+ *
+ *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
+ *
+ * `--sweep` also varies copies, problems and the notes' length, one at a time.
+ */
+import { execFile } from 'node:child_process'
+import { cpus } from 'node:os'
+import { parseArgs, promisify } from 'node:util'
+import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
+import { type Weights, weightShapes } from '../src/engine/checkpoint/model.ts'
+import type { PolicyDatum } from '../src/engine/contract.ts'
+import { openBase } from '../src/engine/onnx/base.ts'
+import { chooseDevice, type Device, deviceMemory } from '../src/engine/onnx/device.ts'
+import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
+import { loraPolicy } from '../src/engine/onnx/policy.ts'
+import { runtimeVersion } from '../src/engine/onnx/session.ts'
+import { writeJsonAtomic } from '../src/files.ts'
+import { random } from '../src/random.ts'
+
+const family = {
+  rmsNormEps: 1e-6,
+  ropeScaling: null,
+  tieEmbeddings: true,
+  qkNorm: false,
+  contextLength: 4096,
+  bosTokenId: null,
+  eosTokenIds: [],
+}
+const shapes: Record<string, ModelConfig> = {
+  'qwen2.5-1.5b': {
+    ...family,
+    architecture: 'qwen2',
+    vocabSize: 151_936,
+    hiddenSize: 1536,
+    layers: 28,
+    heads: 12,
+    kvHeads: 2,
+    headDim: 128,
+    intermediateSize: 8960,
+    ropeTheta: 1_000_000,
+    attentionBias: true,
+  },
+  'qwen2.5-0.5b': {
+    ...family,
+    architecture: 'qwen2',
+    vocabSize: 151_936,
+    hiddenSize: 896,
+    layers: 24,
+    heads: 14,
+    kvHeads: 2,
+    headDim: 64,
+    intermediateSize: 4864,
+    ropeTheta: 1_000_000,
+    attentionBias: true,
+  },
+  'smollm2-135m': {
+    ...family,
+    architecture: 'llama',
+    vocabSize: 49_152,
+    hiddenSize: 576,
+    layers: 30,
+    heads: 9,
+    kvHeads: 3,
+    headDim: 64,
+    intermediateSize: 1536,
+    ropeTheta: 100_000,
+    attentionBias: false,
+  },
+  tiny: {
+    ...family,
+    architecture: 'llama',
+    vocabSize: 600,
+    hiddenSize: 64,
+    layers: 2,
+    heads: 4,
+    kvHeads: 2,
+    headDim: 16,
+    intermediateSize: 128,
+    ropeTheta: 10_000,
+    attentionBias: false,
+  },
+}
+
+interface Sizes {
+  problems: number
+  copies: number
+  questionTokens: number
+  noteTokens: number
+  replyTokens: number
+  rank: number
+}
+
+const { values: flags } = parseArgs({
+  options: {
+    device: { type: 'string', default: 'cuda' },
+    shape: { type: 'string', default: 'qwen2.5-1.5b' },
+    problems: { type: 'string', default: '12' },
+    copies: { type: 'string', default: '4' },
+    question: { type: 'string', default: '150' },
+    notes: { type: 'string', default: '256' },
+    replies: { type: 'string', default: '384' },
+    rank: { type: 'string', default: '32' },
+    repeats: { type: 'string', default: '3' },
+    sweep: { type: 'boolean', default: false },
+    out: { type: 'string' },
+  },
+})
+const sizes: Sizes = {
+  problems: Number(flags.problems),
+  copies: Number(flags.copies),
+  questionTokens: Number(flags.question),
+  noteTokens: Number(flags.notes),
+  replyTokens: Number(flags.replies),
+  rank: Number(flags.rank),
+}
+const config = shapes[flags.shape]
+if (config === undefined) throw new Error(`--shape is one of ${Object.keys(shapes).join(', ')}`)
+
+const seconds = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
+  const start = performance.now()
+  const result = await work()
+  return [result, (performance.now() - start) / 1000]
+}
+const say = (text: string) => process.stderr.write(`${text}\n`)
+
+const place = await chooseDevice(flags.device as Device | 'auto')
+const memory = await deviceMemory(place.device)
+const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place.precision)
+const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
+say(
+  `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,
+)
+const base = openBase(config, weights, limits, { givesUp: true, place })
+const { parameters } = base
+
+const measured = [await measure(sizes, Number(flags.repeats))]
+if (flags.sweep) {
+  for (const change of [
+    { copies: 2 },
+    { copies: 8 },
+    { problems: 6 },
+    { problems: 24 },
+    { noteTokens: 128 },
+  ]) {
+    measured.push(await measure({ ...sizes, ...change }, 1))
+  }
+}
+await base.close()
+const record = {
+  bench: 'gpu',
+  shape: flags.shape,
+  parameters,
+  device: place.device,
+  precision: place.precision,
+  gpu: await gpuName(),
+  processor: cpus()[0]?.model,
+  versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
+  measured,
+}
+if (flags.out === undefined) process.stdout.write(`${JSON.stringify(record, null, 2)}\n`)
+else await writeJsonAtomic(flags.out, record)
+
+type Phase = 'draft' | 'prefill' | 'read' | 'train' | 'optimise'
+
+async function measure(size: Sizes, repeats: number) {
+  const policy = loraPolicy(base, flags.shape, { rank: size.rank, alpha: 2 * size.rank, seed: 1 })
+  const stream = random('bench gpu')
+  const prompt = (length: number) => Array.from({ length }, () => stream.int(config.vocabSize))
+  const repetitions: Record<Phase, number>[] = []
+  let peak = 0
+  const watch = setInterval(() => {
+    void usedMemory().then((used) => {
+      peak = Math.max(peak, used)
+    })
+  }, 500)
+  for (let repeat = 0; repeat <= repeats; repeat++) {
+    const boardTokens = size.questionTokens + size.copies * size.noteTokens + 60
+    const prompts = (length: number) =>
+      Array.from({ length: size.problems }, (_, p) => ({
+        prompt: prompt(length),
+        n: size.copies,
+        seed: 100 * repeat + p,
+      }))
+    const sampling = { temperature: 0.9, stop: [] }
+    const [, draft] = await seconds(() =>
+      policy.sample(prompts(size.questionTokens), { ...sampling, maxTokens: size.noteTokens, topP: 0.95 }),
+    )
+    const boards = prompts(boardTokens)
+    const [, prefill] = await seconds(() => policy.sample(boards, { ...sampling, maxTokens: 1, topP: 1 }))
+    const [groups, read] = await seconds(() =>
+      policy.sample(boards, { ...sampling, maxTokens: size.replyTokens, topP: 1 }),
+    )
+    const tokens = size.problems * size.copies * size.replyTokens
+    const data = groups.flatMap((group, p) =>
+      group.map(({ tokens: completion, logprobs }, copy): PolicyDatum => {
+        const advantage = (copy % 2 === 0 ? 1 : -1) / tokens
+        return { prompt: boards[p].prompt, completion, logprobs, advantages: completion.map(() => advantage) }
+      }),
+    )
+    const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
+    const [report, train] = await seconds(() => policy.forwardBackward(data, loss))
+    const [, optimise] = await seconds(() =>
+      policy.optimStep({
+        learningRate: 1e-4,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        weightDecay: 0,
+        maxGradNorm: 1,
+      }),
+    )
+    const drift = Math.max(
+      ...report.logprobs.map((line, i) =>
+        line.reduce((worst, l, t) => Math.max(worst, Math.abs(l - data[i].logprobs[t])), 0),
+      ),
+    )
+    const times = { draft, prefill, read, train, optimise }
+    say(
+      `${repeat === 0 ? 'warm-up' : `repeat ${repeat}`} ${JSON.stringify(size)}: ` +
+        Object.entries(times)
+          .map(([name, time]) => `${name} ${time.toFixed(2)} s`)
+          .join(', ') +
+        `; sampled against trained log-probabilities: ${drift.toExponential(1)}`,
+    )
+    if (repeat > 0) repetitions.push(times)
+  }
+  clearInterval(watch)
+  policy.dispose()
+  return { ...size, repetitions, peakMemoryMiB: peak }
+}
+
+/** Weights that cost little to make: normal(0, 0.02) draws, the same block over and over. */
+function randomWeights(config: ModelConfig): Weights {
+  const stream = random('bench weights')
+  const block = Float32Array.from({ length: 1 << 20 }, () => 0.02 * stream.normal())
+  return new Map(
+    [...weightShapes(config)].map(([name, shape]) => {
+      const data = new Float32Array(shape.reduce((product, n) => product * n, 1))
+      if (name.endsWith('norm.weight')) data.fill(1)
+      else {
+        // Prime strides keep one row from repeating another.
+        for (let at = 0, from = stream.int(1 << 19); at < data.length; from = (from * 7 + 1) % (1 << 19)) {
+          const part = block.subarray(from, Math.min(block.length, from + data.length - at))
+          data.set(part, at)
+          at += part.length
+        }
+      }
+      return [name, { shape, data }]
+    }),
+  )
+}
+
+async function nvidia(query: string): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)('nvidia-smi', [
+      `--query-gpu=${query}`,
+      '--format=csv,noheader,nounits',
+    ])
+    return stdout.trim().split('\n')[0]
+  } catch {
+    return ''
+  }
+}
+
+async function gpuName(): Promise<string> {
+  return nvidia('name,driver_version')
+}
+
+async function usedMemory(): Promise<number> {
+  return Number.parseInt(await nvidia('memory.used'), 10) || 0
+}

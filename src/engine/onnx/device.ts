@@ -1,0 +1,132 @@
+/** Which devices ONNX Runtime can compute on here, found out by computing on each. */
+import { execFile } from 'node:child_process'
+import { totalmem } from 'node:os'
+import { promisify } from 'node:util'
+import { UserError } from '../../errors.ts'
+import { emit } from '../graph/emit.ts'
+import * as ops from '../graph/ops.ts'
+import { input } from '../graph/tensor.ts'
+import type { Precision } from './model.ts'
+import { compile, floatData, floats, type Provider } from './session.ts'
+
+export type Device = Provider
+export const devices: readonly Device[] = ['cuda', 'webgpu', 'cpu']
+
+export interface FoundDevice {
+  device: Device
+  /** What matrix products are computed in. */
+  precision: Precision
+}
+
+export interface Probe {
+  device: Device
+  /** null where the device does not work. */
+  found: FoundDevice | null
+  /** What was found, or what is missing and what to do. */
+  detail: string
+}
+
+const probes = new Map<Device, Promise<Probe>>()
+
+/** Tries a device with a small product: once in a process. */
+export function probe(device: Device): Promise<Probe> {
+  let known = probes.get(device)
+  if (known === undefined) {
+    known = tryDevice(device)
+    probes.set(device, known)
+  }
+  return known
+}
+
+/** The device asked for; for `auto` the best that works. Throws UserError where it does not work here. */
+export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice> {
+  if (asked === 'auto') {
+    for (const device of devices) {
+      const { found } = await probe(device)
+      if (found !== null) return found
+    }
+  }
+  const { found, detail } = await probe(asked as Device)
+  if (found === null) {
+    throw new UserError(
+      `device ${asked} does not work here: ${detail}. --device auto takes the best that does.`,
+    )
+  }
+  return found
+}
+
+async function tryDevice(device: Device): Promise<Probe> {
+  // The CPU's halves are slower than its single precision.
+  const order: Precision[] = device === 'cpu' ? ['float32'] : ['float16', 'float32']
+  let detail = ''
+  for (const precision of order) {
+    try {
+      const error = await productError(device, precision)
+      if (error <= TOLERANCE) {
+        const words = precision === 'float16' ? 'half precision' : 'single precision'
+        return { device, found: { device, precision }, detail: words }
+      }
+      detail = `its products are wrong by ${error.toExponential(1)} in ${precision}`
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      // The last reason is the telling one: without halves, single precision is tried, and fails for want of a device.
+      detail = `${reason(message)}${advice(device)}`
+    }
+  }
+  return { device, found: null, detail }
+}
+
+/** Runtime errors are long: what matters is the library that cannot be loaded, or the last sentence. */
+function reason(message: string): string {
+  const library = /([\w.-]+\.so[\w.]*): cannot open shared object file/.exec(message)
+  if (library) return `the library ${library[1]} is missing`
+  const lines = message.split('\n').filter((line) => line.trim() !== '')
+  return (lines[lines.length - 1] ?? message).trim().slice(-200)
+}
+
+function advice(device: Device): string {
+  if (device === 'cuda') return ' (docs/gpu.md says how to install the CUDA provider)'
+  if (device === 'webgpu') return ' (it needs a GPU driver with Vulkan, Metal or Direct3D 12)'
+  return ''
+}
+
+const SIZE = 64
+const TOLERANCE = 0.05
+
+/** Largest error of a product of small whole numbers, which halves hold exactly. */
+async function productError(device: Device, precision: Precision): Promise<number> {
+  const a = input('a', [SIZE, SIZE])
+  const b = input('b', [SIZE, SIZE])
+  const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
+  const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
+  const program = await compile(bytes, { provider: device })
+  try {
+    const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
+    const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
+    const found = await program.run([{ a: floats(left, [SIZE, SIZE]), b: floats(right, [SIZE, SIZE]) }])
+    return floatData(found.product).reduce((worst, value, i) => {
+      const [row, column] = [Math.floor(i / SIZE), i % SIZE]
+      let exact = 0
+      for (let k = 0; k < SIZE; k++) exact += left[row * SIZE + k] * right[column * SIZE + k]
+      return Math.max(worst, Math.abs(value - exact))
+    }, 0)
+  } finally {
+    await program.release()
+  }
+}
+
+/** What is assumed of a GPU whose memory cannot be asked for. */
+const ASSUMED_BYTES = 8 * 2 ** 30
+
+/** Memory of the device in bytes: NVIDIA's driver is asked, another GPU is taken to have 8 GiB. */
+export async function deviceMemory(device: Device): Promise<number> {
+  if (device === 'cpu') return totalmem()
+  try {
+    const query = ['--query-gpu=memory.free', '--format=csv,noheader,nounits']
+    const { stdout } = await promisify(execFile)('nvidia-smi', query, { timeout: 10_000 })
+    const mebibytes = Number.parseInt(stdout.trim().split('\n')[0], 10)
+    return Number.isFinite(mebibytes) ? mebibytes * 2 ** 20 : ASSUMED_BYTES
+  } catch {
+    return ASSUMED_BYTES
+  }
+}
