@@ -3,15 +3,13 @@
  *
  *   npx tsx scripts/readme-figures.ts RUN_FOLDER
  */
-
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { resultsSchema } from '../src/experiment/results.ts'
-import { readJsonFile, writeFileAtomic } from '../src/files.ts'
+import { readJsonFile } from '../src/files.ts'
 import { tableText } from '../src/report/table.ts'
-import { table } from './markdown.ts'
+import { replaceSections, table } from './markdown.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const run = process.argv[2]
@@ -48,11 +46,4 @@ optimiser step.
 ${table(['phase', 'seconds', 'a second'], rows)}`,
 }
 
-let readme = await readFile(join(root, 'README.md'), 'utf8')
-for (const [name, text] of Object.entries(sections)) {
-  const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
-  const [start, end] = [readme.indexOf(open), readme.indexOf(close)]
-  if (start < 0 || end < start) throw new Error(`README.md lacks the markers ${open} and ${close}`)
-  readme = `${readme.slice(0, start + open.length)}\n${text}\n${readme.slice(end)}`
-}
-await writeFileAtomic(join(root, 'README.md'), readme)
+await replaceSections(join(root, 'README.md'), sections)

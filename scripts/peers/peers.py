@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -141,6 +142,7 @@ def speed(request: dict) -> dict:
     training = timed(forward_backward, request["rounds"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
         "load": loaded,
         "generation": generation,
         "training": training,

@@ -1,8 +1,13 @@
-/** Speed and memory beside PyTorch + transformers: the same prompts, the same tokens, one after the other. */
+/**
+ * Speed and memory beside PyTorch + transformers: the same prompts, the same tokens, in turn. The figures go to
+ * bench/results/peers-speed.json, and from there into docs/models.md by scripts/models-figures.ts.
+ */
 import { spawn } from 'node:child_process'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { notePrompt } from '../../src/board/prompts.ts'
+import { runtimeVersion } from '../../src/engine/onnx/session.ts'
+import { writeJsonAtomic } from '../../src/files.ts'
 import { loadTokenizer } from '../../src/tokens/tokenizer.ts'
 import { ask, questions, smolLm2 } from './peers.ts'
 
@@ -22,7 +27,12 @@ export interface SpeedRequest {
   projections: string[]
 }
 
+/** How often each side is measured: in turn, so that what else the machine does meets both. */
+const TURNS = 2
+
 interface Measured {
+  /** Of PyTorch's side. */
+  versions?: Record<string, string>
   load: number
   generation: number[]
   training: number[]
@@ -65,8 +75,12 @@ export async function speed(): Promise<void> {
     microBatch: 8,
     projections: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
   }
-  const ours = await measureOurs(request)
-  const { answer: theirs } = await ask<Measured>('peers.py', 'speed', request)
+  const turns: { ours: Measured; theirs: Measured; load: number[] }[] = []
+  for (let turn = 0; turn < TURNS; turn++) {
+    const ours = await measureOurs(request)
+    const { answer: theirs } = await ask<Measured>('peers.py', 'speed', request)
+    turns.push({ ours, theirs, load: loadavg() })
+  }
   const generated = request.prompts.length * request.copies * request.newTokens
   const trained = request.trainPrompts.reduce(
     (sum, prompt, i) => sum + prompt.length + request.trainCompletions[i].length,
@@ -75,27 +89,34 @@ export async function speed(): Promise<void> {
   const line = (name: string, a: string, b: string, ratio: string) =>
     process.stdout.write(`${name.padEnd(34)}${a.padStart(14)}${b.padStart(14)}${ratio.padStart(10)}\n`)
   line('', 'this project', 'PyTorch', 'ratio')
+  const all = (side: 'ours' | 'theirs', kind: 'generation' | 'training') =>
+    turns.flatMap((turn) => turn[side][kind])
   const rates = (name: string, tokens: number, kind: 'generation' | 'training') => {
-    const [a, b] = [tokens / median(ours[kind]), tokens / median(theirs[kind])]
+    const [a, b] = [tokens / median(all('ours', kind)), tokens / median(all('theirs', kind))]
     line(name, `${a.toFixed(0)} tok/s`, `${b.toFixed(0)} tok/s`, (a / b).toFixed(2))
   }
   rates(`generation, ${generated} new tokens`, generated, 'generation')
   rates(`forward+backward, ${trained} tokens`, trained, 'training')
-  line(
-    'load',
-    `${ours.load.toFixed(1)} s`,
-    `${theirs.load.toFixed(1)} s`,
-    (theirs.load / ours.load).toFixed(2),
-  )
-  for (const kind of ['peakLoadedMiB', 'peakMiB'] as const) {
-    const name = kind === 'peakMiB' ? 'peak memory, training' : 'peak memory, loading'
-    line(
-      name,
-      `${ours[kind].toFixed(0)} MiB`,
-      `${theirs[kind].toFixed(0)} MiB`,
-      (theirs[kind] / ours[kind]).toFixed(2),
+  const most = (name: string, kind: 'load' | 'peakLoadedMiB' | 'peakMiB', unit: string, digits: number) => {
+    const [a, b] = (['ours', 'theirs'] as const).map((side) =>
+      Math.max(...turns.map((turn) => turn[side][kind])),
     )
+    line(name, `${a.toFixed(digits)} ${unit}`, `${b.toFixed(digits)} ${unit}`, (b / a).toFixed(2))
   }
+  most('load', 'load', 's', 1)
+  most('peak memory, loading', 'peakLoadedMiB', 'MiB', 0)
+  most('peak memory, training', 'peakMiB', 'MiB', 0)
+  const { prompts, copies, newTokens, rounds, microBatch } = request
+  await writeJsonAtomic(fileURLToPath(new URL('../../bench/results/peers-speed.json', import.meta.url)), {
+    machine: { processor: cpus()[0]?.model ?? 'unknown', threads: request.threads },
+    versions: {
+      node: process.version,
+      'onnxruntime-node': runtimeVersion,
+      ...turns[0].theirs.versions,
+    },
+    shapes: { prompts: prompts.length, copies, newTokens, generated, trained, rounds, microBatch },
+    turns,
+  })
 }
 
 function measureOurs(request: SpeedRequest): Promise<Measured> {
