@@ -13,10 +13,24 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   else if (!own) over.task = taskNamed(flags.task ?? 'word-problems', sizes)
   if (flags.model !== undefined) over.model = flags.model
   if (flags.steps !== undefined) over.train = { steps: flags.steps }
+  if (flags.loraAlpha !== undefined) {
+    over.train = { ...over.train, lora: { ...experiment.choices.train?.lora, alpha: flags.loraAlpha } }
+  }
+  if (flags.temperature !== undefined) over.sampling = atTemperature(experiment, flags.temperature)
   if (flags.seeds !== undefined) over.seeds = flags.seeds
-  const engine = { name: flags.engine, device: flags.device, threads: flags.threads }
+  const { device, threads, url: urls, tokenizer } = flags
+  const engine = { name: flags.engine, device, threads, urls, tokenizer }
   const stated = Object.entries(engine).filter(([, value]) => value !== undefined)
   // The names are checked where the experiment is completed, as those of an experiment file are.
   if (stated.length > 0) over.engine = Object.fromEntries(stated) as ExperimentChoices['engine']
   return overrideExperiment(experiment, over)
+}
+
+/** Every draw at a temperature, and each with the nucleus that it has. */
+function atTemperature({ sampling }: Experiment, temperature: number): ExperimentChoices['sampling'] {
+  const rounds = ({ notes, replies }: Experiment['sampling']['train']) => ({
+    notes: { ...notes, temperature },
+    replies: { ...replies, temperature },
+  })
+  return { train: rounds(sampling.train), evaluation: rounds(sampling.evaluation) }
 }

@@ -2,7 +2,8 @@
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
 import type { ArmName } from '../experiment/arms.ts'
-import { armChoice, effectSize, seedList, wholeNumber } from './options.ts'
+import { armChoice, effectSize, listed, positiveNumber, seedList, wholeNumber } from './options.ts'
+import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
 
 /** 0: fine. */
@@ -19,9 +20,14 @@ export interface ExperimentFlags {
   device?: string
   engine?: string
   threads?: number
+  url?: string[]
+  tokenizer?: string
+  temperature?: number
+  loraAlpha?: number
 }
 
 export interface RunFlags extends ExperimentFlags {
+  jobs?: number
   out?: string
   fresh?: boolean
   arm: readonly ArmName[]
@@ -57,8 +63,22 @@ function about(command: Command): Command {
     .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
     .option('--task <task>', 'word-problems, gsm8k, svamp, math, or a .jsonl or .parquet file')
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
-    .option('--engine <name>', 'what computes: onnx')
-    .option('--device <device>', 'where it computes: cpu')
+    .option(
+      '--engine <name>',
+      'what computes: onnx, or tinker for servers of the Tinker API (key: TINKER_API_KEY)',
+    )
+    .option(
+      '--url <url>',
+      'with --engine tinker, a server; given again, another one with the same model',
+      listed,
+    )
+    .option(
+      '--tokenizer <model>',
+      "with --engine tinker, where the model's tokenizer is; --model unless told",
+    )
+    .option('--temperature <t>', 'temperature of every draw', positiveNumber)
+    .option('--lora-alpha <alpha>', 'the adapter adds alpha / rank of itself', positiveNumber)
+    .option('--device <device>', 'where it computes: cpu, cuda, webgpu, or auto for the best that works')
     .option('--threads <n>', 'threads of the engine', wholeNumber())
     .option('--json', 'print the results as JSON and nothing else')
 }
@@ -76,6 +96,7 @@ function program(): Command {
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
+    .option('--jobs <n>', 'jobs at a time; as many as there are servers unless told', wholeNumber())
     .option('--until-resolved', 'add seeds to both arms until the verdict is not unresolved')
     .option('--max-seeds <n>', 'seeds an arm at which --until-resolved ends all the same', wholeNumber(2))
     .option('--ui', 'serve the dashboard of this run while it goes on')
@@ -164,8 +185,13 @@ function program(): Command {
   root
     .command('selftest')
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
+    .addOption(
+      new Option('--device <device>', 'check the engine there, against the CPU')
+        .choices(['cpu', 'cuda', 'webgpu', 'auto'])
+        .default('cpu'),
+    )
     .option('--json', 'print the checks as JSON')
-    .action(async (flags: { json?: boolean }) => {
+    .action(async (flags: SelftestFlags) => {
       const { selftestCommand } = await import('./selftest.ts')
       process.exitCode = (await selftestCommand(flags)) ? 0 : exit.defect
     })

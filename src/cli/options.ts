@@ -20,6 +20,16 @@ export function effectSize(text: string): number {
   return value
 }
 
+export function positiveNumber(text: string): number {
+  const value = Number(text)
+  if (!(value > 0 && value < Number.POSITIVE_INFINITY))
+    throw new InvalidArgumentError('Give a number above 0.')
+  return value
+}
+
+/** An option that may be given several times. */
+export const listed = (text: string, before: string[] = []): string[] => [...before, text]
+
 /** Comma-separated seeds: 17,18. */
 export function seedList(text: string): number[] {
   const seeds = text.split(',').map((part) => (/^\d+$/.test(part.trim()) ? Number(part) : Number.NaN))

@@ -21,6 +21,9 @@ interface JobState {
   stepsDone: number
   problems: number
   problemsDone: number
+  running: boolean
+  /** When its last piece of work ended. */
+  mark: number
 }
 
 /** An event listener that writes progress, and `end`, which clears the live line. */
@@ -32,7 +35,6 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
   const rate = tokenRate()
   // Wall-clock seconds a training step and an evaluated problem took: the newest weigh most.
   const pace = { step: average(), problem: average() }
-  let mark = performance.now()
   let drawn = 0
 
   const clear = () => {
@@ -50,7 +52,21 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
     const text = parts.filter((part) => part !== '').join('  ')
     stream.write(`\r\u001b[K${text.slice(0, (stream.columns || 80) - 1)}`)
   }
-  const position = () => (current ? `[${jobs.indexOf(current) + 1}/${jobs.length}] ${current.name}` : '')
+  const running = () => jobs.filter((job) => job.running).length
+  const position = () => {
+    if (!current) return ''
+    const others = running() - (current.running ? 1 : 0)
+    const place = `[${jobs.indexOf(current) + 1}/${jobs.length}] ${current.name}`
+    return others > 0 ? `${place} and ${others} more` : place
+  }
+  /** Seconds since the job's last piece of work, and the job as the one that is spoken of. */
+  const lap = (name: string) => {
+    current = jobs.find((job) => job.name === name)
+    const now = performance.now()
+    const seconds = (now - (current?.mark ?? now)) / 1000
+    if (current) current.mark = now
+    return seconds
+  }
   const eta = () => {
     const steps = jobs.reduce((sum, job) => sum + job.steps - job.stepsDone, 0)
     const problems = jobs.reduce((sum, job) => sum + job.problems - job.problemsDone, 0)
@@ -58,7 +74,7 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
     // Before the first training step its time is unknown, and so is the whole's.
     const step = pace.step.value() ?? (steps === 0 ? 0 : undefined)
     if (step === undefined || problem === undefined) return ''
-    return `ETA ${duration(steps * step + problems * problem)}`
+    return `ETA ${duration((steps * step + problems * problem) / Math.max(1, running()))}`
   }
 
   const onDownload = downloadProgress(stream)
@@ -77,14 +93,16 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
           stepsDone: progress.steps,
           problems,
           problemsDone: progress.evaluated,
+          running: false,
+          mark: 0,
         }))
         return
       case 'job': {
         const job = jobs.find(({ name }) => name === event.job)
+        if (job) job.running = event.state === 'started'
         if (event.state === 'started') {
-          current = job
+          lap(event.job)
           said = ''
-          mark = performance.now()
           if (!live)
             say(`${position()} ${job && job.stepsDone + job.problemsDone > 0 ? 'continued' : 'started'}`)
         } else if (event.state === 'failed') {
@@ -104,8 +122,7 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
         return
       case 'step': {
         const { step, reward, noteAcc, seconds, sampledTokens } = event.metrics
-        pace.step.add((performance.now() - mark) / 1000)
-        mark = performance.now()
+        pace.step.add(lap(event.job))
         if (current) current.stepsDone = step
         said = `step ${step}/${event.steps}  reward ${three(reward)}  notes ${three(noteAcc)}`
         if (live) draw()
@@ -116,12 +133,11 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
         return
       }
       case 'evaluated': {
+        const seconds = lap(event.job)
         if (current) {
-          const problems = event.problems - current.problemsDone
-          pace.problem.add((performance.now() - mark) / 1000 / Math.max(1, problems))
+          pace.problem.add(seconds / Math.max(1, event.problems - current.problemsDone))
           current.problemsDone = event.problems
         }
-        mark = performance.now()
         said = `evaluated ${event.problems}/${event.of}  right ${three(event.right)}`
         if (live) draw()
         else if (event.problems === event.of) say(`${position()}  ${said}  ${eta()}`.trimEnd())

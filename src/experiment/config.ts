@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { layout, own, shared } from '../board/reads.ts'
 import type { Reads } from '../board/types.ts'
+import type { Device } from '../engine/onnx/device.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
@@ -44,12 +45,32 @@ export interface ExperimentChoices {
   /** Training seeds: each arm is trained once with each. */
   seeds?: number[]
   grader?: Grader
-  engine?: Partial<EngineChoice>
+  engine?: EngineChoices
 }
 
-export interface EngineChoice {
+/** What a user states of the engine: the settings of the one that `name` says, onnx unless told. */
+export interface EngineChoices
+  extends Partial<Omit<OnnxChoice, 'name'>>,
+    Partial<Omit<TinkerChoice, 'name'>> {
+  name?: EngineChoice['name']
+}
+
+export type EngineChoice = OnnxChoice | TinkerChoice
+
+/** Servers of the Tinker API; `model` is the name of a model there. */
+export interface TinkerChoice {
+  name: 'tinker'
+  /** The servers' addresses: http://localhost:8000. */
+  urls: readonly string[]
+  /** A folder, or a model on the hub, with the model's tokenizer and config.json; `model` itself unless told. */
+  tokenizer: string | null
+}
+
+/** The built-in engine. */
+export interface OnnxChoice {
   name: 'onnx'
-  device: 'cpu'
+  /** Where it computes; `auto` takes the best that works when the engine is opened. */
+  device: Device | 'auto'
   /** Threads of the engine; all cores of this machine unless told. How work is split decides the last digits. */
   threads: number
 }
@@ -94,10 +115,34 @@ export function defineExperiment(choices: ExperimentChoices = {}): Experiment {
     evaluation: { ...settings.evaluation, ...known.evaluation },
     seeds: known.seeds ?? settings.seeds,
     grader: known.grader ?? mathGrader,
-    engine: { name: 'onnx', device: 'cpu', threads: availableParallelism(), ...known.engine },
+    engine: engineOf(known),
   }
   for (const arm of armNames) layout(experiment.arms[arm].reads, experiment.board.copies)
   return experiment
+}
+
+function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
+  const { name = 'onnx', urls, tokenizer, ...own } = engine
+  if (name === 'onnx') {
+    if (urls !== undefined || tokenizer !== undefined) {
+      throw new UserError(
+        'engine.urls and engine.tokenizer are of the engine tinker: give --engine tinker too.',
+      )
+    }
+    return { name, device: 'cpu', threads: availableParallelism(), ...own }
+  }
+  if (Object.keys(own).length > 0) {
+    throw new UserError(
+      `engine.${Object.keys(own)[0]} is of the engine onnx, and with ${name} the server decides: leave it out.`,
+    )
+  }
+  if (urls === undefined || urls.length === 0) {
+    throw new UserError('The engine tinker needs a server: give --url http://host:8000.')
+  }
+  if (model === undefined) {
+    throw new UserError("The engine tinker needs --model: give the model's name at the server.")
+  }
+  return { name, urls, tokenizer: tokenizer ?? null }
 }
 
 function rounds(
@@ -140,7 +185,8 @@ export function configRecord(experiment: Experiment) {
     sampling,
     evaluation,
     grader: { name: grader.name, version: grader.version },
-    engine,
+    // Where the servers are decides nothing: a run may go on at another address.
+    engine: engine.name === 'tinker' ? { name: engine.name } : engine,
   }
 }
 
@@ -201,9 +247,11 @@ const choicesSchema = z.strictObject({
     .optional(),
   engine: z
     .strictObject({
-      name: z.enum(['onnx']).optional(),
-      device: z.enum(['cpu']).optional(),
+      name: z.enum(['onnx', 'tinker']).optional(),
+      device: z.enum(['cpu', 'cuda', 'webgpu', 'auto']).optional(),
       threads: count.optional(),
+      urls: z.array(z.string().min(1)).optional(),
+      tokenizer: z.string().min(1).nullish(),
     })
     .optional(),
 })

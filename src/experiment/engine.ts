@@ -6,18 +6,55 @@ import { join } from 'node:path'
 import { notePrompt, readPrompt } from '../board/prompts.ts'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { type LocatedModel, locateModel } from '../hub/model.ts'
+import { type LocatedModel, type LocateOptions, locateModel } from '../hub/model.ts'
 import type { Experiment } from './config.ts'
 import { graderName } from './results.ts'
 
-/** Opens the engine on the experiment's model, which the caller may have located already. */
+/** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */
+export interface FoundModel extends LocatedModel {
+  sha256: string
+}
+
+/**
+ * Finds the experiment's model: a whole checkpoint, or for servers that hold the weights its tokenizer.
+ *
+ * @throws UserError where it cannot be had.
+ */
+export async function findModel(
+  { model, engine }: Pick<Experiment, 'model' | 'engine'>,
+  options: LocateOptions = {},
+): Promise<FoundModel> {
+  if (engine.name === 'onnx') {
+    const located = await locateModel(model, options)
+    return { ...located, sha256: await fingerprint(located.folder) }
+  }
+  const located = await locateModel(engine.tokenizer ?? model, { ...options, tokenizerOnly: true }).catch(
+    (error: unknown) => {
+      if (engine.tokenizer !== null || !(error instanceof UserError)) throw error
+      throw new UserError(
+        `The tokenizer of ${model} is neither a folder here nor on the hub by that name (${error.message}): give ` +
+          '--tokenizer a folder or a model on the hub that has it.',
+      )
+    },
+  )
+  const files = await fingerprint(located.folder, tokenizerFile)
+  return { ...located, name: model, sha256: sha256(JSON.stringify([model, files])) }
+}
+
+/** Opens the engine on the experiment's model, which the caller may have found already. */
 export async function openEngine(
-  { model, engine }: Experiment,
-  located?: LocatedModel,
+  experiment: Experiment,
+  found?: LocatedModel,
   onNotice: (text: string) => void = () => {},
 ): Promise<Engine> {
-  const { folder, name } = located ?? (await locateModel(model, { onNotice }))
+  const { folder, name } = found ?? (await findModel(experiment, { onNotice }))
+  const { engine } = experiment
   // Loaded here, since a command that needs no engine should not wait for one.
+  if (engine.name === 'tinker') {
+    const { openTinkerEngine } = await import('../engine/tinker/index.ts')
+    const key = process.env.TINKER_API_KEY
+    return openTinkerEngine({ urls: engine.urls, key, model: name, tokenizer: folder, onNotice })
+  }
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
   const opened = await openOnnxEngine({ model: folder, name, device: engine.device, threads: engine.threads })
   for (const notice of opened.notices ?? []) onNotice(notice)
@@ -33,10 +70,10 @@ export function versions(experiment: Experiment): Record<string, string> {
 }
 
 /** The versions whose change makes an earlier run another experiment. */
-export function decidingVersions({ grader }: Experiment): Record<string, string> {
+export function decidingVersions({ grader, engine }: Experiment): Record<string, string> {
   return {
     'message-board': versionOf('../../package.json'),
-    'onnxruntime-node': versionOf('onnxruntime-node/package.json'),
+    ...(engine.name === 'onnx' && { 'onnxruntime-node': versionOf('onnxruntime-node/package.json') }),
     grader: graderName(grader),
     prompts: sha256(JSON.stringify([notePrompt('?'), readPrompt('?', ['a', 'b'])])).slice(0, 12),
   }
@@ -46,8 +83,9 @@ export function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** Files of a checkpoint that decide what it computes. */
+/** Files of a checkpoint that decide what it computes, and of these the ones that are no weights. */
 const decisive = /^(config\.json|tokenizer(_config)?\.json|chat_template\.(jinja|json)|.*\.safetensors)$/
+const tokenizerFile = /^(config\.json|tokenizer(_config)?\.json|chat_template\.(jinja|json))$/
 
 /** Bytes at each end of a file that are hashed; a file up to twice as long is hashed whole. */
 const HASHED = 16 * 1024 * 1024
@@ -58,8 +96,8 @@ const HASHED = 16 * 1024 * 1024
  *
  * @throws UserError for a folder that is not there or holds no checkpoint.
  */
-export async function fingerprint(folder: string): Promise<string> {
-  const names = (await readdir(folder).catch(() => [])).filter((name) => decisive.test(name)).sort()
+export async function fingerprint(folder: string, files = decisive): Promise<string> {
+  const names = (await readdir(folder).catch(() => [])).filter((name) => files.test(name)).sort()
   if (!names.includes('config.json')) {
     throw new UserError(
       `There is no checkpoint in ${folder}: give --model a folder in Hugging Face's layout (config.json, ` +

@@ -10,11 +10,11 @@ import type { Board, Reads } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
 import { openEndpointWriter } from '../endpoint/writer.ts'
 import { readJsonFile } from '../files.ts'
-import { type LocateOptions, locateModel } from '../hub/model.ts'
+import type { LocateOptions } from '../hub/model.ts'
 import { bootstrapMean, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, fingerprint, openEngine, versions } from './engine.ts'
+import { adapterFingerprint, decidingVersions, findModel, openEngine, versions } from './engine.ts'
 import { readLimit, roundSettings } from './job.ts'
 import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
@@ -187,9 +187,9 @@ async function enginePlayer(
   holdout: Problem[],
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
-  const located = await locateModel(experiment.model, { onDownload, onNotice, retries: { signal } })
-  const sha256 = await fingerprint(located.folder)
-  const engine = await openEngine(experiment, located, onNotice)
+  const found = await findModel(experiment, { onDownload, onNotice, retries: { signal } })
+  const { sha256 } = found
+  const engine = await openEngine(experiment, found, onNotice)
   try {
     checkPrompts(experiment, engine, { train: [], holdout, dropped: 0 }, reads)
     const lora = adapter === undefined ? undefined : await adapterShape(adapter)

@@ -204,7 +204,7 @@ async function train(
       const before = checkpoint(progress.steps)
       progress.steps = metrics.step
       await mkdir(join(folder, checkpoint(progress.steps)), { recursive: true })
-      await policy.save(join(folder, checkpoint(progress.steps)))
+      await policy.save(join(folder, checkpoint(progress.steps)), { interim: progress.steps < steps })
       progress.seconds.train += (performance.now() - started) / 1000
       await writeProgress(folder, progress)
       await rm(join(folder, before), { recursive: true, force: true })

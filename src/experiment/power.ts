@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks'
 import { playRounds } from '../board/rounds.ts'
 import { UserError } from '../errors.ts'
-import { type LocateOptions, locateModel } from '../hub/model.ts'
+import type { LocateOptions } from '../hub/model.ts'
 import {
   type CompareInput,
   type Components,
@@ -29,7 +29,7 @@ import {
 import { trainSteps } from '../train/loop.ts'
 import { armNames } from './arms.ts'
 import { builtInModel, type Experiment } from './config.ts'
-import { openEngine } from './engine.ts'
+import { findModel, openEngine } from './engine.ts'
 import { roundsOf } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
 import { comparison, evaluationFacts } from './results.ts'
@@ -62,7 +62,7 @@ export async function measurePilot(
   const { onPhase = () => {} } = options
   const split = await experiment.task.load()
   checkSplit(experiment, split)
-  const engine = await openEngine(experiment, await locateModel(experiment.model, options))
+  const engine = await openEngine(experiment, await findModel(experiment, options))
   try {
     const boards = armNames.map((arm) => experiment.arms[arm].reads)
     checkPrompts(experiment, engine, split, boards)

@@ -6,13 +6,12 @@ import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { Engine } from '../engine/contract.ts'
-import { UserError } from '../errors.ts'
+import { LostError, UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
-import { locateModel } from '../hub/model.ts'
 import type { Problem } from '../tasks/types.ts'
 import { type ArmName, armNames } from './arms.ts'
 import { builtInModel, configRecord, type Experiment } from './config.ts'
-import { decidingVersions, fingerprint, openEngine, sha256, versions } from './engine.ts'
+import { decidingVersions, findModel, openEngine, sha256, versions } from './engine.ts'
 import { checkRunFolder, type History, openRunFolder, type RunFolder } from './folder.ts'
 import {
   errorFile,
@@ -41,6 +40,8 @@ export interface RunOptions {
   arms?: readonly ArmName[]
   /** Adds seeds, one an arm at a time, until the verdict is not `unresolved` or there are so many (see looks.ts). */
   maxSeeds?: number
+  /** Jobs at a time, 1 unless told. The results do not depend on it where the engine's do not. */
+  jobs?: number
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
@@ -55,7 +56,7 @@ export interface RunOptions {
  * @throws UserError for a configuration, model, task or folder that cannot be used, before any work is done.
  */
 export async function runExperiment(experiment: Experiment, options: RunOptions): Promise<Results> {
-  const { out, signal, arms = armNames, onEvent = () => {} } = options
+  const { out, signal, arms = armNames, jobs: atOnce = 1, onEvent = () => {} } = options
   signal?.throwIfAborted()
   const looks = options.maxSeeds === undefined ? undefined : planLooks(experiment.seeds, options.maxSeeds)
   if (looks && arms.length < armNames.length) {
@@ -64,14 +65,14 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   const split = await experiment.task.load()
   checkSplit(experiment, split)
   const onNotice = (text: string) => onEvent({ type: 'notice', text })
-  const located = await locateModel(experiment.model, {
+  const found = await findModel(experiment, {
     onDownload: (progress) => onEvent({ type: 'download', ...progress }),
     onNotice,
     retries: { signal },
   })
   const model = {
     name: experiment.model === builtInModel ? 'word-problems (built-in)' : experiment.model,
-    sha256: await fingerprint(located.folder),
+    sha256: found.sha256,
   }
   const config = configRecord(experiment)
   const { train, holdout, dropped } = split
@@ -109,7 +110,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   try {
     const first = planJobs({ ...experiment, seeds: record.seeds }, arms)
     if (options.fresh || (await Promise.all(first.map(isLeft))).includes(true)) {
-      engine = await (options.openEngine ?? openEngine)(experiment, located, onNotice)
+      engine = await (options.openEngine ?? openEngine)(experiment, found, onNotice)
       const boards = armNames.map((arm) => experiment.arms[arm].reads)
       checkPrompts(experiment, engine, split, boards)
     }
@@ -120,7 +121,8 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     let before: readonly Look[] = []
     for (let seeds = record.seeds; ; seeds = oneMore(seeds)) {
       if (before.length > 0) await folder.update({ seeds })
-      const failed = await runJobs(planJobs({ ...experiment, seeds }, arms), finished)
+      const jobs = planJobs({ ...experiment, seeds }, arms)
+      const failed = await runJobs(jobs, finished)
       const results = summarise(
         {
           model,
@@ -136,7 +138,8 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
           read: history.read,
           regrades: history.regrades,
         },
-        [...finished.values()],
+        // In the order of the plan, whichever ended first.
+        jobs.flatMap(({ name }) => finished.get(name) ?? []),
       )
       await writeResults(out, results)
       const { delta, sequential } = results
@@ -166,15 +169,22 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
       })),
     })
     const failed: Results['failed'] = []
+    const queue: Job[] = []
     for (const job of jobs.filter(({ name }) => !finished.has(name))) {
-      if (!(await isLeft(job))) {
-        onEvent({ type: 'job', job: job.name, state: 'kept' })
-        finished.set(job.name, await readOutcome(out, job))
+      if (await isLeft(job)) {
+        queue.push(job)
         continue
       }
-      // Another process may have removed a finished run between the two looks; then there is one to open.
-      engine ??= await (options.openEngine ?? openEngine)(experiment, located, onNotice)
-      const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
+      onEvent({ type: 'job', job: job.name, state: 'kept' })
+      finished.set(job.name, await readOutcome(out, job))
+    }
+    if (queue.length === 0) return failed
+    // Another process may have removed a finished run between the two looks; then there is one to open.
+    engine ??= await (options.openEngine ?? openEngine)(experiment, found, onNotice)
+    const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
+    const moved = new Set<Job>()
+
+    async function take(job: Job): Promise<void> {
       onEvent({ type: 'job', job: job.name, state: 'started' })
       try {
         await runJob(context, job)
@@ -183,15 +193,34 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
       } catch (error) {
         signal?.throwIfAborted()
         const why = error instanceof Error ? error.message : String(error)
+        if (isLost(error) && !moved.has(job)) {
+          // It goes on from what it kept, once, wherever the engine puts it then.
+          moved.add(job)
+          queue.push(job)
+          onNotice(`${job.name} lost what it ran on and is begun again from what it kept: ${why}`)
+          return
+        }
         // The whole story, for whoever mends it; the next try removes it.
         await writeFileAtomic(join(out, job.name, errorFile), inspect(error))
         failed.push({ job: job.name, why })
         onEvent({ type: 'job', job: job.name, state: 'failed', why })
       }
     }
-    return failed
+
+    async function work(): Promise<void> {
+      for (let job = queue.shift(); job; job = queue.shift()) await take(job)
+    }
+
+    // All are waited for, so that none goes on behind a run that is stopped.
+    const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
+    for (const each of ended) if (each.status === 'rejected') throw each.reason
+    return jobs.flatMap(({ name }) => failed.filter(({ job }) => job === name))
   }
 }
+
+/** Whether an error, or what caused it, is that the place of work is gone. */
+const isLost = (error: unknown): boolean =>
+  error instanceof LostError || (error instanceof Error && error.cause !== undefined && isLost(error.cause))
 
 /** The history with one more reading of the verdict at the plain level. */
 function noted(history: History, seeds: number[]): History {

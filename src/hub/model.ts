@@ -20,6 +20,8 @@ export interface DownloadProgress {
 }
 
 export interface LocateOptions extends Partial<HubOptions> {
+  /** Only what its tokenizer needs: the weights are elsewhere, and may be of any architecture. */
+  tokenizerOnly?: boolean
   /** Told while something comes in. */
   onDownload?: (progress: DownloadProgress) => void
 }
@@ -46,10 +48,10 @@ export async function locateModel(model: string, options: LocateOptions = {}): P
         'tokenizer.json, model.safetensors), or the name of a model on the hub, such as Qwen/Qwen2.5-1.5B-Instruct.',
     )
   }
-  const { onDownload = () => {}, settings = await hubSettings(), ...rest } = options
+  const { onDownload = () => {}, tokenizerOnly = false, settings = await hubSettings(), ...rest } = options
   const repository = await openRepository({ type: 'model', name, revision }, { settings, ...rest })
   const sizes = new Map(repository.files.map(({ path, size }) => [path, size]))
-  const wanted = modelFiles([...sizes.keys()])
+  const wanted = tokenizerOnly ? tokenizerFiles([...sizes.keys()]) : modelFiles([...sizes.keys()])
   if (typeof wanted === 'string') {
     throw new UserError(
       repository.cached
@@ -63,7 +65,7 @@ export async function locateModel(model: string, options: LocateOptions = {}): P
     const file = await repository.fetch(path, (bytes) => onDownload({ name, done: before + bytes, total }))
     before += sizes.get(path) ?? 0
     // Of a model that is not supported, the weights need not come.
-    if (path === 'config.json') await readModelConfig(file)
+    if (path === 'config.json' && !tokenizerOnly) await readModelConfig(file)
   }
   return { name, folder: repository.folder, commit: repository.commit }
 }
@@ -77,6 +79,12 @@ const settingsFiles = [
   'model.safetensors.index.json',
 ]
 const shardName = /^model-(\d+)-of-(\d+)\.safetensors$/
+
+/** The files of a model's tokenizer; or, in a few words, what is missing. */
+function tokenizerFiles(paths: readonly string[]): string[] | string {
+  if (!paths.includes('tokenizer.json')) return 'it has no tokenizer.json'
+  return settingsFiles.filter((path) => paths.includes(path))
+}
 
 /**
  * The files of a model among those of its repository, the configuration first and the weights last; or, in a few

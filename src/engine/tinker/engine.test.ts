@@ -1,0 +1,375 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { LostError, UserError } from '../../errors.ts'
+import { writeTinyModel } from '../../selftest/tiny-model.ts'
+import type { AdamOptions, Engine, LoraOptions, Policy, PolicyDatum, PolicyLoss } from '../contract.ts'
+import { openOnnxEngine } from '../onnx/index.ts'
+import { openTinkerEngine, type TinkerEngineOptions } from './index.ts'
+import { type Fault, type Simulation, type SimulationOptions, scratch, simulate } from './testing/server.ts'
+
+let folder: string
+/** What the simulated servers compute on, and what they are compared with. */
+let own: Engine
+let close: (() => Promise<void>)[] = []
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(scratch, 'tinker-'))
+  await writeTinyModel(join(folder, 'model'), 1)
+  own = await openOnnxEngine({ model: join(folder, 'model'), threads: 1 })
+})
+afterEach(async () => {
+  for (const end of close.reverse()) await end()
+  close = []
+})
+afterAll(async () => {
+  await own.close()
+  await rm(folder, { recursive: true })
+})
+
+async function server(options: Partial<SimulationOptions> = {}): Promise<Simulation> {
+  const simulation = await simulate({ model: 'tiny', engine: own, ...options })
+  close.push(() => simulation.close())
+  return simulation
+}
+
+async function open(servers: Simulation[], options: Partial<TinkerEngineOptions> = {}): Promise<Engine> {
+  const engine = await openTinkerEngine({
+    urls: servers.map(({ url }) => url),
+    model: 'tiny',
+    tokenizer: join(folder, 'model'),
+    attempts: 3,
+    delay: 1,
+    ...options,
+  })
+  close.push(() => engine.close())
+  return engine
+}
+
+const engineOn = async (options: Partial<SimulationOptions> = {}) => open([await server(options)])
+
+const lora: LoraOptions = { rank: 2, alpha: 32, seed: 17 }
+const loss: PolicyLoss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 1 }
+const adam: AdamOptions = {
+  learningRate: 1e-2,
+  beta1: 0.9,
+  beta2: 0.999,
+  epsilon: 1e-8,
+  weightDecay: 0,
+  maxGradNorm: 0.5,
+}
+const options = { maxTokens: 6, temperature: 1, topP: 1, stop: [2] }
+const requests = [
+  { prompt: [5, 9, 30, 41], n: 3, seed: 11 },
+  { prompt: [8, 7], n: 2, seed: 4_000_000_000 % (2 ** 31 - 2 ** 16) },
+]
+
+/** Rollouts to learn from: some tokens do not count, and some have moved further than the clip lets them. */
+async function batchOf(policy: Policy): Promise<PolicyDatum[]> {
+  const samples = await policy.sample(requests, options)
+  return samples.flatMap((completions, r) =>
+    completions.map(({ tokens, logprobs }, i) => ({
+      prompt: requests[r].prompt,
+      completion: tokens,
+      logprobs: logprobs.map((value, t) => value + (t === 1 ? 0.5 * (i - 1) : 0)),
+      advantages: tokens.map(() => (i === 0 ? 0.02 : -0.01)),
+      ...(i === 1 && { mask: tokens.map((_, t) => (t === 0 ? 0 : 1)) }),
+    })),
+  )
+}
+
+const scored = [
+  { prompt: [5, 9, 30], completion: [41, 12, 60, 3] },
+  { prompt: [8], completion: [7, 90] },
+]
+
+/** Two updates, the second from the first one's policy, and what the policy says then. */
+async function train(policy: Policy, between: (step: number) => Promise<void> = async () => {}) {
+  const reports: object[] = []
+  for (const step of [0, 1]) {
+    const batch = await batchOf(policy)
+    await between(2 * step)
+    const { loss: sum, tokens, clippedShare } = await policy.forwardBackward(batch, loss)
+    await between(2 * step + 1)
+    const { gradNorm } = await policy.optimStep(adam)
+    await policy.save(join(folder, 'saved'), { interim: true })
+    reports.push({ sum, tokens, clippedShare, gradNorm })
+  }
+  return { reports, logprobs: await policy.logprobs(scored, { temperature: 1 }) }
+}
+
+function expectClose(a: readonly ArrayLike<number>[], b: readonly ArrayLike<number>[]): void {
+  const rows = (list: readonly ArrayLike<number>[]) => list.map((row) => Array.from(row))
+  const [ours, theirs] = [rows(a), rows(b)]
+  expect(ours.map((row) => row.length)).toEqual(theirs.map((row) => row.length))
+  const differences = ours.flatMap((row, i) => row.map((value, t) => Math.abs(value - theirs[i][t])))
+  expect(Math.max(...differences)).toBeLessThan(1e-4)
+}
+
+async function ownTraining() {
+  const policy = await own.createPolicy({ lora })
+  try {
+    return await train(policy)
+  } finally {
+    policy.dispose()
+  }
+}
+
+describe('a policy on a server', () => {
+  it('samples and scores as the engine does that the server computes on', async () => {
+    const engine = await engineOn()
+    const base = await own.createPolicy()
+    const policy = await engine.createPolicy()
+    const theirs = await policy.sample(requests, options)
+    const ours = await base.sample(requests, options)
+    expect(theirs.flat().map(({ tokens, finish }) => ({ tokens, finish }))).toEqual(
+      ours.flat().map(({ tokens, finish }) => ({ tokens, finish })),
+    )
+    expectClose(
+      theirs.flat().map(({ logprobs }) => logprobs),
+      ours.flat().map(({ logprobs }) => logprobs),
+    )
+    expectClose(
+      await policy.logprobs(scored, { temperature: 1 }),
+      await base.logprobs(scored, { temperature: 1 }),
+    )
+    const trainable = await engine.createPolicy({ lora })
+    expectClose(
+      await trainable.logprobs(scored, { temperature: 1 }),
+      await base.logprobs(scored, { temperature: 1 }),
+    )
+  })
+
+  it('does not make up log-probabilities that the server does not give', async () => {
+    const policy = await (await engineOn()).createPolicy()
+    const [[warm]] = await policy.sample(requests, { ...options, temperature: 0.7 })
+    expect([...warm.logprobs, ...warm.samplingLogprobs].every(Number.isNaN)).toBe(true)
+    const [[nucleus]] = await policy.sample(requests, { ...options, topP: 0.9 })
+    expect(nucleus.samplingLogprobs.every(Number.isNaN)).toBe(true)
+    expect(nucleus.logprobs.every(Number.isFinite)).toBe(true)
+  })
+
+  it.each<[string, Partial<SimulationOptions>]>([
+    ['sums', {}],
+    [
+      'sums, clips no gradients, and has no clipped loss',
+      { clips: false, losses: ['cross_entropy', 'importance_sampling'] },
+    ],
+    ['averages over sequences', { reduction: 'mean of sequences' }],
+    ['averages over positions and clips no gradients', { reduction: 'mean of positions', clips: false }],
+    ['leaves gradients behind', { leavesGradients: true, places: 1 }],
+    ['tells no norms', { tellsNorm: false }],
+  ])('learns the same on a server that %s', async (_, how) => {
+    const expected = await ownTraining()
+    const found = await train(await (await engineOn(how)).createPolicy({ lora }))
+    expectClose(found.logprobs, expected.logprobs)
+    expected.reports.forEach((report, i) => {
+      for (const [name, value] of Object.entries(report)) {
+        const theirs = (found.reports[i] as Record<string, number>)[name]
+        if (name === 'gradNorm' && how.tellsNorm === false) expect(theirs).toBeNaN()
+        else expect(theirs, `${name} of step ${i + 1}`).toBeCloseTo(value, 4)
+      }
+    })
+  })
+
+  it.each(['sum', 'mean of sequences'] as const)(
+    'imitates the same on a server that takes the %s',
+    async (reduction) => {
+      const batch = scored.map((sequence, i) => ({
+        ...sequence,
+        weights: sequence.completion.map((_, t) => 0.1 * (t + i)),
+      }))
+      const imitate = async (policy: Policy) => {
+        const { loss: sum, tokens } = await policy.forwardBackwardSupervised(batch)
+        const { gradNorm } = await policy.optimStep(adam)
+        return { said: [sum, tokens, gradNorm], logprobs: await policy.logprobs(scored, { temperature: 1 }) }
+      }
+      const expected = await imitate(await own.createPolicy({ lora }))
+      const found = await imitate(await (await engineOn({ reduction })).createPolicy({ lora }))
+      expectClose([found.said], [expected.said])
+      expectClose(found.logprobs, expected.logprobs)
+    },
+  )
+
+  it('goes on from a folder with its optimiser, in another process and on a server started anew', async () => {
+    const at = await server()
+    const first = await (await open([at])).createPolicy({ lora })
+    const step = async (policy: Policy) => {
+      await policy.forwardBackward(await batchOf(policy), loss)
+      await policy.optimStep(adam)
+    }
+    await step(first)
+    const saved = join(folder, 'half')
+    await first.save(saved)
+    await step(first)
+    at.restart()
+    const second = await (await open([at])).createPolicy({ lora })
+    await second.load(saved)
+    await step(second)
+    expectClose(
+      await second.logprobs(scored, { temperature: 1 }),
+      await first.logprobs(scored, { temperature: 1 }),
+    )
+    expect(JSON.parse(await readFile(join(saved, 'tinker.json'), 'utf8'))).toMatchObject({
+      url: at.url,
+      lora,
+    })
+  })
+})
+
+describe('a call that goes wrong', () => {
+  const faults: [string, Fault][] = [
+    ['is cut off before it is done', 'cut'],
+    ['is cut off after it is done', 'cut after'],
+    ['meets a server that fails', { status: 500, body: '{"detail":"broken"}' }],
+    ['meets a server that is busy', { status: 429, headers: { 'retry-after': '0' } }],
+    ['is answered with nonsense', { status: 200, body: '{"surprise":true}' }],
+    ['is answered with half an answer', { status: 200, body: '{"request_id":' }],
+  ]
+  const paths = [
+    'create_session',
+    'create_model',
+    'forward_backward',
+    'optim_step',
+    'save_weights',
+    'save_weights_for_sampler',
+    'asample',
+    'forward',
+    'retrieve_future',
+  ]
+  it.each(faults)('trains once and only once where one of each %s', async (_, fault) => {
+    const expected = await ownTraining()
+    const seen = new Set<string>()
+    // The server's trial comes first; what is to be met is in the training.
+    const first: Record<string, number> = {
+      forward_backward: 7,
+      optim_step: 8,
+      retrieve_future: 25,
+      forward: 3,
+    }
+    const engine = await engineOn({
+      fault: (path, nth) => {
+        if (!paths.includes(path) || seen.has(path) || nth < (first[path] ?? 1)) return undefined
+        seen.add(path)
+        return fault
+      },
+    })
+    const found = await train(await engine.createPolicy({ lora }))
+    expectClose(found.logprobs, expected.logprobs)
+    expect(found.reports).toHaveLength(2)
+    expect([...seen].sort()).toEqual([...paths].sort())
+  })
+
+  it.each([0, 1, 2, 3])('trains the same when the server is started anew at moment %i', async (moment) => {
+    const expected = await ownTraining()
+    const at = await server()
+    const policy = await (await open([at])).createPolicy({ lora })
+    const found = await train(policy, async (now) => {
+      if (now === moment) at.restart()
+    })
+    expectClose(found.logprobs, expected.logprobs)
+  })
+
+  it('waits for a server that is away for a while', async () => {
+    const at = await server()
+    const policy = await (await open([at], { attempts: 8, delay: 20 })).createPolicy()
+    await policy.sample(requests, options)
+    await at.stop()
+    const waiting = policy.sample(requests, options)
+    setTimeout(() => at.start(), 60)
+    expect(await waiting).toHaveLength(2)
+  })
+
+  it('says that a server is gone, in the end', async () => {
+    const at = await server()
+    const policy = await (await open([at])).createPolicy({ lora })
+    await policy.sample(requests, options)
+    await at.stop()
+    const failed = policy.sample(requests, options)
+    await expect(failed).rejects.toThrow(LostError)
+    await expect(failed).rejects.toThrow(
+      `${at.url} does not answer (ECONNREFUSED): check that the server runs`,
+    )
+    await at.start()
+  })
+
+  it('says what is wrong with a key, a model, a setting, an answer', async () => {
+    const locked = await server({ key: 'right' })
+    await expect(open([locked], { key: 'expired' })).rejects.toThrow(
+      /refuses the key \(401: Invalid API key\)/,
+    )
+    await open([locked], { key: 'right' })
+    await expect(open([await server()], { model: 'large' })).rejects.toThrow(/does not serve large, but tiny/)
+
+    const engine = await engineOn({ keepsToTopP: false, promptLogprobs: false })
+    const policy = await engine.createPolicy({ lora })
+    await expect(policy.logprobs(scored, { temperature: 0.9 })).rejects.toThrow(/give --temperature 1/)
+    await expect(policy.forwardBackward([], { ...loss, temperature: 0.9 })).rejects.toThrow(UserError)
+    await expect(policy.sample(requests, { ...options, topP: 0.9 })).rejects.toThrow(/does not keep to top_p/)
+    const other = await engine.createPolicy({ lora: { ...lora, alpha: 4 } })
+    await expect(other.logprobs(scored, { temperature: 1 })).rejects.toThrow(/give --lora-alpha 32/)
+    const base = await engine.createPolicy()
+    await expect(base.logprobs(scored, { temperature: 1 })).rejects.toThrow(/gives no log-probabilities/)
+    const unclipped = await (await engineOn({ clips: false, tellsNorm: false })).createPolicy({ lora })
+    await expect(train(unclipped)).rejects.toThrow(/neither clips gradients nor tells their norm/)
+
+    const odd = await engineOn({
+      fault: (path) =>
+        path === 'asample' ? { status: 200, body: '{"request_id": 7, "more": "x"}' } : undefined,
+    })
+    await expect((await odd.createPolicy()).sample(requests, options)).rejects.toThrow(
+      /answers asample with what the Tinker API does not know \(request_id: .*expected string.*"more": "x"/,
+    )
+  })
+
+  it('says so when a checkpoint is not on the server', async () => {
+    const first = await (await engineOn()).createPolicy({ lora })
+    const saved = join(folder, 'elsewhere')
+    await first.save(saved)
+    const elsewhere = await (await engineOn()).createPolicy({ lora })
+    await expect(elsewhere.load(saved)).rejects.toThrow(
+      /cannot load the checkpoint .* delete the job's folder/,
+    )
+  })
+
+  it('stops sampling when told to', async () => {
+    const engine = await engineOn({ sampling: { time: 10_000, capacity: 1 } })
+    const policy = await engine.createPolicy()
+    const controller = new AbortController()
+    const sampling = policy.sample(requests, { ...options, signal: controller.signal })
+    setTimeout(() => controller.abort(new Error('enough')), 30)
+    await expect(sampling).rejects.toThrow('enough')
+  })
+})
+
+describe('several policies', () => {
+  it('share servers evenly, and wait where a server has no place for another model', async () => {
+    const servers = [await server({ places: 1 }), await server({ places: 1 })]
+    const engine = await open(servers)
+    const policies = await Promise.all(
+      [17, 18, 19, 20].map((seed) => engine.createPolicy({ lora: { ...lora, seed } })),
+    )
+    const scores = policies.map(async (policy) => {
+      await policy.logprobs(scored, { temperature: 1 })
+      policy.dispose()
+    })
+    await Promise.all(scores)
+    for (const each of servers) {
+      expect(each.models().most).toBe(1)
+      // The trial's two, and its share of the policies.
+      expect(each.done.get('create_model')).toBeGreaterThanOrEqual(4)
+    }
+    await engine.close()
+    for (const each of servers) expect(each.models().now).toBe(0)
+  })
+
+  it('do without a server that does not answer, and say so', async () => {
+    const [here, gone] = [await server(), await server()]
+    await gone.stop()
+    const said: string[] = []
+    const engine = await open([gone, here], { onNotice: (text) => said.push(text) })
+    expect(engine.info.device).toBe(here.url)
+    expect(said.join()).toMatch(/does not answer .* The run goes on without it/)
+    await gone.start()
+  })
+})
