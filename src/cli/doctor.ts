@@ -15,7 +15,15 @@ interface Fact {
 
 /** True when the default experiment can run here. */
 export async function doctorCommand({ json }: { json?: boolean }): Promise<boolean> {
-  const facts = [node(), processor(), memory(), await engine(), await policy()]
+  const runtime = await engine()
+  const facts = [
+    node(),
+    processor(),
+    memory(),
+    runtime,
+    ...(runtime.ok ? await devicesHere() : []),
+    await policy(),
+  ]
   const ok = facts.every((fact) => fact.ok)
   if (json) process.stdout.write(`${JSON.stringify({ ok, facts }, null, 2)}\n`)
   else {
@@ -52,18 +60,25 @@ function memory(): Fact {
 
 async function engine(): Promise<Fact> {
   try {
-    const { listSupportedBackends } = await import('onnxruntime-node')
-    const providers = listSupportedBackends().map(({ name }) => name)
+    await import('onnxruntime-node')
     const version = versions(defineExperiment())['onnxruntime-node']
-    return {
-      name: 'onnxruntime-node',
-      ok: providers.includes('cpu'),
-      detail: `${version}, providers ${providers.join(', ')}; this version computes on cpu`,
-    }
+    return { name: 'onnxruntime-node', ok: true, detail: version }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return { name: 'onnxruntime-node', ok: false, detail: `does not load (${why}): run npm install again` }
   }
+}
+
+/** The experiment needs the CPU alone: a GPU that does not work is no failure. */
+async function devicesHere(): Promise<Fact[]> {
+  const { devices, probe } = await import('../engine/onnx/device.ts')
+  const facts: Fact[] = []
+  for (const device of devices) {
+    const { found, detail } = await probe(device)
+    const works = found === null ? `not here: ${detail}` : `works, ${detail}`
+    facts.push({ name: `device ${device}`, ok: found !== null || device !== 'cpu', detail: works })
+  }
+  return facts
 }
 
 async function policy(): Promise<Fact> {

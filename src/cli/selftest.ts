@@ -1,14 +1,20 @@
 /** `message-board selftest`: runs the checks and prints one line for each. */
+import type { Device } from '../engine/onnx/device.ts'
 import { selftest } from '../selftest/index.ts'
 
+export interface SelftestFlags {
+  device: Device | 'auto'
+  json?: boolean
+}
+
 /** True when all passed. */
-export async function selftestCommand({ json }: { json?: boolean }): Promise<boolean> {
-  const checks = await selftest()
+export async function selftestCommand({ device, json }: SelftestFlags): Promise<boolean> {
+  const checks = await selftest(device)
   const passed = checks.every((check) => check.passed)
   if (json) process.stdout.write(`${JSON.stringify({ passed, checks }, null, 2)}\n`)
   else {
     for (const check of checks) {
-      process.stdout.write(`${check.passed ? 'ok  ' : 'FAIL'}  ${check.name.padEnd(18)} ${check.detail}\n`)
+      process.stdout.write(`${check.passed ? 'ok  ' : 'FAIL'}  ${check.name.padEnd(28)} ${check.detail}\n`)
     }
   }
   return passed

@@ -1,4 +1,6 @@
 /** Checks of an engine through its contract alone, so that they hold for every engine and provider. */
+import { join } from 'node:path'
+import { openSafetensors } from '../engine/checkpoint/safetensors.ts'
 import type { AdamOptions, Engine, Policy, PolicyDatum, PolicyLoss } from '../engine/contract.ts'
 import { random } from '../random.ts'
 
@@ -106,5 +108,69 @@ export async function loadError(engine: Engine, folder: string): Promise<number>
   } finally {
     policy.dispose()
     copy.dispose()
+  }
+}
+
+/** One policy and one batch on two engines of the same model: the policy is made on the first. */
+async function onBoth<T>(
+  first: Engine,
+  second: Engine,
+  folder: string,
+  compare: (policies: readonly [Policy, Policy], batch: PolicyDatum[]) => Promise<T>,
+): Promise<T> {
+  const policy = await movedPolicy(first)
+  const copy = await second.createPolicy({ lora: { rank: 4, alpha: 8, seed: 2 } })
+  try {
+    await policy.save(folder)
+    await copy.load(folder)
+    return await compare([policy, copy], await sampleBatch(second, copy))
+  } finally {
+    policy.dispose()
+    copy.dispose()
+  }
+}
+
+/** Largest difference between two engines in the log-probability of a token that the second one sampled. */
+export function scoreDifference(first: Engine, second: Engine, folder: string): Promise<number> {
+  return onBoth(first, second, folder, async ([policy, copy], batch) => {
+    const [a, b] = [
+      await policy.logprobs(batch, { temperature }),
+      await copy.logprobs(batch, { temperature }),
+    ]
+    return Math.max(
+      ...batch.flatMap(({ logprobs }, i) =>
+        logprobs.map((sampled, t) => Math.max(Math.abs(a[i][t] - b[i][t]), Math.abs(a[i][t] - sampled))),
+      ),
+    )
+  })
+}
+
+/** |difference of two engines' gradients of one batch| / |gradient of the first|. */
+export function gradientDifference(first: Engine, second: Engine, folder: string): Promise<number> {
+  return onBoth(first, second, folder, async (policies, batch) => {
+    const changes: Float64Array[] = []
+    for (const policy of policies) {
+      const before = await adapterValues(policy, folder)
+      await policy.forwardBackward(batch, loss)
+      await policy.optimStep(descent(1))
+      const after = await adapterValues(policy, folder)
+      changes.push(after.map((value, i) => value - before[i]))
+    }
+    const [a, b] = changes
+    const norm = (values: Float64Array) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0))
+    return norm(a.map((value, i) => value - b[i])) / norm(a)
+  })
+}
+
+/** Every weight of a policy's adapter, in a fixed order. */
+async function adapterValues(policy: Policy, folder: string): Promise<Float64Array> {
+  await policy.save(folder)
+  const reader = await openSafetensors(join(folder, 'adapter_model.safetensors'))
+  try {
+    const values: number[] = []
+    for (const name of [...reader.names].sort()) values.push(...(await reader.read(name)))
+    return Float64Array.from(values)
+  } finally {
+    await reader.close()
   }
 }

@@ -10,9 +10,17 @@ import { layout, own, shared } from '../board/reads.ts'
 import { playRounds } from '../board/rounds.ts'
 import type { Board, Post } from '../board/types.ts'
 import type { Engine } from '../engine/contract.ts'
+import { chooseDevice, type Device } from '../engine/onnx/device.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
+import type { Precision } from '../engine/onnx/model.ts'
 import { mathGrader } from '../grade/grader.ts'
-import { gradientError, loadError, logprobError } from './engine-checks.ts'
+import {
+  gradientDifference,
+  gradientError,
+  loadError,
+  logprobError,
+  scoreDifference,
+} from './engine-checks.ts'
 import { writeTinyModel } from './tiny-model.ts'
 
 export interface Check {
@@ -22,31 +30,63 @@ export interface Check {
   detail: string
 }
 
-/** Runs every check; one that throws has failed. */
-export async function selftest(): Promise<Check[]> {
+/** Runs every check, the engine's on the given device; one that throws has failed. */
+export async function selftest(device: Device | 'auto' = 'cpu'): Promise<Check[]> {
   const folder = await mkdtemp(join(tmpdir(), 'message-board-selftest-'))
-  let engine: Engine | undefined
+  const engines: Engine[] = []
   try {
     await writeTinyModel(folder, 1)
-    const tiny = await openOnnxEngine({ model: folder })
-    engine = tiny
-    return [
+    const place = await chooseDevice(device)
+    const open = async (on: Device) => {
+      const engine = await openOnnxEngine({ model: folder, device: on })
+      engines.push(engine)
+      return engine
+    }
+    const tiny = await open(place.device)
+    const scratch = (name: string) => join(folder, name)
+    const within = tolerances[place.precision]
+    const checks = [
       await check('boards', () => boards()),
       await check('answers', () => answers()),
       await check('counters', () => counters()),
       await check('rounds', () => rounds(tiny)),
-      await check('log-probabilities', () => atMost(1e-4, logprobError(tiny), 'sampling against training')),
-      await check('gradients', () =>
-        atMost(1e-3, gradientError(tiny, join(folder, 'moved')), 'against finite differences'),
+      await check('log-probabilities', () =>
+        atMost(within.logprob, logprobError(tiny), 'sampling against training'),
       ),
-      await check('adapters', () =>
-        atMost(0, loadError(tiny, join(folder, 'adapter')), 'saved against loaded'),
+      await check('gradients', () =>
+        atMost(within.slope, gradientError(tiny, scratch('moved')), 'against finite differences'),
+      ),
+      await check('adapters', () => atMost(0, loadError(tiny, scratch('adapter')), 'saved against loaded')),
+    ]
+    if (place.device === 'cpu') return checks
+    const cpu = await open('cpu')
+    return [
+      ...checks,
+      await check(`scores on ${place.device}`, () =>
+        atMost(
+          within.logprob,
+          scoreDifference(cpu, tiny, scratch('scores')),
+          'log-probabilities against the CPU',
+        ),
+      ),
+      await check(`gradients on ${place.device}`, () =>
+        atMost(
+          within.gradient,
+          gradientDifference(cpu, tiny, scratch('gradients')),
+          'LoRA gradients against the CPU, relative',
+        ),
       ),
     ]
   } finally {
-    await engine?.close()
+    for (const engine of engines) await engine.close()
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** How far numbers may be off, by what matrix products are computed in. */
+const tolerances: Record<Precision, { logprob: number; slope: number; gradient: number }> = {
+  float32: { logprob: 1e-4, slope: 1e-3, gradient: 1e-4 },
+  float16: { logprob: 2e-2, slope: 1e-1, gradient: 1e-2 },
 }
 
 type Finding = { passed: boolean; detail: string }
