@@ -102,7 +102,7 @@ export interface AdamOptions {
 }
 
 export interface OptimReport {
-  /** Global L2 norm of the accumulated gradient before clipping. */
+  /** Global L2 norm of the accumulated gradient before clipping; NaN where it cannot be known. */
   gradNorm: number
 }
 
@@ -156,6 +156,7 @@ export interface Engine {
     engine: string
     device: string
     model: string
+    /** 0 where they are not known here. */
     parameters: number
     versions: Record<string, string>
   }

@@ -92,7 +92,8 @@ const traceSchema = z.strictObject({
   informative: z.array(share),
   noteAcc: z.array(share),
   replyChars: z.array(z.number()),
-  gradNorm: z.array(z.number()),
+  /** Null where the engine does not tell. */
+  gradNorm: z.array(z.number().nullable()),
   /** Mean reward of the first and of the last ten steps (of all, where there are fewer). */
   rewardFirst10: share,
   rewardLast10: share,
@@ -435,7 +436,7 @@ function trace(outcome: JobOutcome): z.infer<typeof traceSchema> {
     informative: column((step) => step.informative),
     noteAcc: column((step) => step.noteAcc),
     replyChars: column((step) => step.replyChars),
-    gradNorm: column((step) => step.gradNorm),
+    gradNorm: metrics.map((step) => step.gradNorm),
     rewardFirst10: mean(reward.slice(0, 10)),
     rewardLast10: mean(reward.slice(-10)),
   }

@@ -86,7 +86,7 @@ export function stepScalars(metrics: StepMetrics): Record<string, number> {
     'train/reply_chars': replyChars,
     'train/replies_cut': repliesCut,
     'optim/loss': loss,
-    'optim/grad_norm': gradNorm,
+    ...(gradNorm !== null && { 'optim/grad_norm': gradNorm }),
     'optim/learning_rate': learningRate,
     'optim/clipped_share': clippedShare,
     'optim/logprob_drift': logprobDrift,

@@ -20,7 +20,8 @@ export interface StepMetrics {
   informative: number
   noteAcc: number
   loss: number
-  gradNorm: number
+  /** Null where the engine does not tell. */
+  gradNorm: number | null
   learningRate: number
   clippedShare: number
   /** Mean |logprob when sampled - logprob when scored| of the trained tokens: rounding alone, so near 0. */
@@ -109,7 +110,7 @@ export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
         informative: mean(groups.map(({ rewards }) => (new Set(rewards).size > 1 ? 1 : 0))),
         noteAcc: mean(notes.map((note) => (note.correct ? 1 : 0))),
         loss: report.loss,
-        gradNorm,
+        gradNorm: Number.isNaN(gradNorm) ? null : gradNorm,
         learningRate,
         clippedShare: report.clippedShare,
         logprobDrift: drift.length === 0 ? 0 : mean(drift),

@@ -207,10 +207,17 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     const { n, prompt, params } = body
     samples += n
     if (!policy) {
+      // Of a nucleus of next to nothing every draw is the same.
+      const greedy = keepsToTopP && params.top_p < 1e-3
+      if (greedy)
+        return Array.from({ length: n }, () => ({ tokens: [3], logprobs: [-1], stop_reason: 'length' }))
       const stream = random('simulated', params.seed, seedOf(...prompt))
       return Array.from({ length: n }, () => {
-        const tokens = Array.from({ length: params.max_tokens }, () => 3 + stream.int(90))
-        return { tokens, logprobs: tokens.map(() => -1), stop_reason: 'length' }
+        const length = 1 + stream.int(params.max_tokens)
+        const tokens = Array.from({ length }, () => 3 + stream.int(90))
+        const ended = length < params.max_tokens && params.stop.length > 0
+        if (ended) tokens[length - 1] = params.stop[0]
+        return { tokens, logprobs: tokens.map(() => -1), stop_reason: ended ? 'stop' : 'length' }
       })
     }
     const [completions] = await policy.sample([{ prompt, n, seed: params.seed }], {
