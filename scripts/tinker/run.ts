@@ -3,11 +3,14 @@
  * processors, serving the built-in policy. The built-in engine is what it is compared with. Too heavy for CI: the first
  * run downloads some gigabytes of Python packages, and a compiler runs for minutes.
  *
+ *     npm run test:tinker
+ *     npm run test:tinker -- --write           also puts what it printed into docs/tinker.md
+ *
  * Prints one line for each comparison; the exit code is 1 where one differs by more than it may.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -28,10 +31,15 @@ const model = builtInModel
 
 let failed = 0
 let compared = 0
+const said: string[] = []
+function say(line: string): void {
+  said.push(line)
+  process.stdout.write(`${line}\n`)
+}
 function report(passed: boolean, name: string, detail: string): void {
   compared++
   if (!passed) failed++
-  process.stdout.write(`${passed ? 'ok  ' : 'FAIL'}  ${name.padEnd(44)} ${detail}\n`)
+  say(`${passed ? 'ok  ' : 'FAIL'}  ${name.padEnd(44)} ${detail}`)
 }
 
 const small = (value: number) => value.toExponential(1)
@@ -202,7 +210,7 @@ async function capabilities(url: string): Promise<void> {
   const server = openServer(client, model)
   const found = await server.training({ rank: 8, alpha: 32, seed: 0 })
   client.close()
-  process.stdout.write(`      this server: ${JSON.stringify(found)}\n`)
+  say(`      this server: ${JSON.stringify(found)}`)
 }
 
 /** The command line on the small experiment. */
@@ -308,7 +316,16 @@ async function main(): Promise<void> {
     else process.stdout.write(`All of it is in ${scratch}.\n`)
   }
   const minutes = ((performance.now() - started) / 60_000).toFixed(1)
-  process.stdout.write(`${compared - failed} passed, ${failed} failed, in ${minutes} minutes\n`)
+  say(`${compared - failed} passed, ${failed} failed, in ${minutes} minutes`)
+  if (process.argv.includes('--write')) {
+    const page = join(root, 'docs/tinker.md')
+    const machine = `${cpus().length} cores of an ${cpus()[0].model}, Node ${process.version}:`
+    const text = `<!-- run -->\n${machine}\n\n\`\`\`text\n${said.join('\n')}\n\`\`\`\n<!-- /run -->`
+    await writeFile(
+      page,
+      (await readFile(page, 'utf8')).replace(/<!-- run -->.*<!-- \/run -->/s, () => text),
+    )
+  }
   process.exitCode = failed === 0 ? 0 : 1
 }
 

@@ -332,6 +332,17 @@ describe('a call that goes wrong', () => {
     )
   })
 
+  it('keeps its session alive, and begins another where the server forgot it', async () => {
+    const at = await server()
+    const policy = await (await open([at], { heartbeat: 5 })).createPolicy()
+    await policy.sample(requests, options)
+    const beats = () => at.done.get('session_heartbeat') ?? 0
+    while (beats() < 3) await new Promise((resolve) => setTimeout(resolve, 5))
+    at.restart()
+    expect(await policy.sample(requests, options)).toHaveLength(2)
+    expect(at.done.get('create_session')).toBe(2)
+  })
+
   it('stops sampling when told to', async () => {
     const engine = await engineOn({ sampling: { time: 10_000, capacity: 1 } })
     const policy = await engine.createPolicy()

@@ -30,14 +30,10 @@ export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
 export async function openTinkerEngine(options: TinkerEngineOptions): Promise<Engine> {
   const { urls, model, tokenizer: folder, ...client } = options
   const tokenizer = await loadTokenizer(folder)
-  const notices: string[] = []
-  const onNotice = (text: string) => {
-    notices.push(text)
-    client.onNotice?.(text)
-  }
+  const { onNotice = () => {} } = client
   const asked = await Promise.all(
     [...new Set(urls)].map(async (url) => {
-      const server = openServer(openClient({ ...client, url, onNotice }), model)
+      const server = openServer(openClient({ ...client, url }), model)
       try {
         const { supported_models: models } = await server.client.get(
           'get_server_capabilities',
@@ -118,7 +114,6 @@ export async function openTinkerEngine(options: TinkerEngineOptions): Promise<En
       parameters: 0,
       versions: {},
     },
-    notices,
     tokenizer,
     contextLength: Math.min(...limits),
     async createPolicy({ lora } = {}) {
