@@ -117,11 +117,12 @@ async function ownTraining() {
 
 describe('a policy on a server', () => {
   it('samples and scores as the engine does that the server computes on', async () => {
-    const engine = await engineOn()
+    const engine = await engineOn({ knowsNumbers: true })
     const base = await own.createPolicy()
     const policy = await engine.createPolicy()
-    const theirs = await policy.sample(requests, options)
-    const ours = await base.sample(requests, options)
+    const others = requests.map((request) => ({ ...request, seed: request.seed + 1 }))
+    const theirs = [...(await policy.sample(others, options)), ...(await policy.sample(requests, options))]
+    const ours = [...(await base.sample(others, options)), ...(await base.sample(requests, options))]
     expect(theirs.flat().map(({ tokens, finish }) => ({ tokens, finish }))).toEqual(
       ours.flat().map(({ tokens, finish }) => ({ tokens, finish })),
     )
@@ -159,6 +160,7 @@ describe('a policy on a server', () => {
     ['averages over positions and clips no gradients', { reduction: 'mean of positions', clips: false }],
     ['leaves gradients behind', { leavesGradients: true, places: 1 }],
     ['tells no norms', { tellsNorm: false }],
+    ['knows a call by its number', { knowsNumbers: true }],
   ])('learns the same on a server that %s', async (_, how) => {
     const expected = await ownTraining()
     const found = await train(await (await engineOn(how)).createPolicy({ lora }))
@@ -237,28 +239,35 @@ describe('a call that goes wrong', () => {
     'forward',
     'retrieve_future',
   ]
-  it.each(faults)('trains once and only once where one of each %s', async (_, fault) => {
-    const expected = await ownTraining()
-    const seen = new Set<string>()
-    // The server's trial comes first; what is to be met is in the training.
-    const first: Record<string, number> = {
-      forward_backward: 7,
-      optim_step: 8,
-      retrieve_future: 25,
-      forward: 3,
-    }
-    const engine = await engineOn({
-      fault: (path, nth) => {
-        if (!paths.includes(path) || seen.has(path) || nth < (first[path] ?? 1)) return undefined
-        seen.add(path)
-        return fault
-      },
-    })
-    const found = await train(await engine.createPolicy({ lora }))
-    expectClose(found.logprobs, expected.logprobs)
-    expect(found.reports).toHaveLength(2)
-    expect([...seen].sort()).toEqual([...paths].sort())
-  })
+  const numbers = faults.flatMap(([name, fault]) =>
+    [false, true].map((known) => [name, known, fault] as const),
+  )
+  it.each(numbers)(
+    'trains once and only once where one of each %s (its number known: %s)',
+    async (_, knowsNumbers, fault) => {
+      const expected = await ownTraining()
+      const seen = new Set<string>()
+      // The server's trial comes first; what is to be met is in the training.
+      const first: Record<string, number> = {
+        forward_backward: 7,
+        optim_step: 8,
+        retrieve_future: 25,
+        forward: 3,
+      }
+      const engine = await engineOn({
+        knowsNumbers,
+        fault: (path, nth) => {
+          if (!paths.includes(path) || seen.has(path) || nth < (first[path] ?? 1)) return undefined
+          seen.add(path)
+          return fault
+        },
+      })
+      const found = await train(await engine.createPolicy({ lora }))
+      expectClose(found.logprobs, expected.logprobs)
+      expect(found.reports).toHaveLength(2)
+      expect([...seen].sort()).toEqual([...paths].sort())
+    },
+  )
 
   it.each([0, 1, 2, 3])('trains the same when the server is started anew at moment %i', async (moment) => {
     const expected = await ownTraining()
@@ -344,7 +353,7 @@ describe('a call that goes wrong', () => {
   })
 
   it('stops sampling when told to', async () => {
-    const engine = await engineOn({ sampling: { time: 10_000, capacity: 1 } })
+    const engine = await engineOn({ sampling: { time: 300, capacity: 1 } })
     const policy = await engine.createPolicy()
     const controller = new AbortController()
     const sampling = policy.sample(requests, { ...options, signal: controller.signal })

@@ -93,13 +93,13 @@ async function sampleAll(
         'under sampling.',
     )
   }
-  const answered = requests.map((request, i) =>
+  const answered = requests.map((request) =>
     server.client.inTurn(() =>
       ask(async (sampling_session_id) => {
         options.signal?.throwIfAborted()
         const answer = await server.client.work(
           'asample',
-          { sampling_session_id, seq_id: i + 1, ...sampleBody(request, options) },
+          { sampling_session_id, seq_id: server.nextSample(), ...sampleBody(request, options) },
           sampleSchema,
           { signal: options.signal },
         )
@@ -150,12 +150,12 @@ export function frozenPolicy(fleet: Fleet): Policy {
       watched(server, async () => {
         refuseTemperature(temperature, client.url)
         return Promise.all(
-          sequences.map((sequence, i) =>
+          sequences.map((sequence) =>
             client.inTurn(() =>
               withSampler(async (sampling_session_id) => {
                 const body = {
                   sampling_session_id,
-                  seq_id: i + 1,
+                  seq_id: server.nextSample(),
                   num_samples: 1,
                   prompt: modelInput([...sequence.prompt, ...sequence.completion]),
                   sampling_params: { max_tokens: 1, seed: 0, temperature: 1, top_p: 1, top_k: -1, stop: [] },

@@ -36,6 +36,8 @@ export interface Server {
   ): Promise<{ model: RemoteModel; checkpoint: string }>
   /** Lets a model go. Never fails: a model that is not let go is when its session ends. */
   release(model: RemoteModel): Promise<void>
+  /** The number of a sampling request: the hosted service takes an equal one of the same sampler for a repeated call. */
+  nextSample(): number
   /** A sampler's id: of the base, or of a model's weights as they are now. */
   sampler(model?: RemoteModel): Promise<string>
 }
@@ -59,6 +61,7 @@ export function openServer(client: Client, baseModel: string): Server {
   let waiting: (() => void)[] = []
   let modelNumber = 0
   let samplerNumber = 0
+  let sampleNumber = 0
   let capabilities: Promise<TrainingCapabilities> | null = null
   let nucleus: Promise<boolean> | null = null
 
@@ -169,6 +172,7 @@ export function openServer(client: Client, baseModel: string): Server {
       }
     },
     release,
+    nextSample: () => sampleNumber++,
     async sampler(model) {
       if (!model) return samplerOf({ base_model: baseModel })
       const saved = await model.work(
@@ -206,7 +210,7 @@ export function openServer(client: Client, baseModel: string): Server {
       'asample',
       {
         sampling_session_id: id,
-        seq_id: 1,
+        seq_id: server.nextSample(),
         num_samples: 4,
         prompt: modelInput([1, 2, 3]),
         sampling_params: { max_tokens: 4, seed: 1, temperature: 2, top_p: 1e-6, top_k: -1, stop: [] },
