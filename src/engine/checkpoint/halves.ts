@@ -35,14 +35,30 @@ export function f32ToBf16(from: Float32Array, into: Uint16Array): boolean {
 
 /** Narrows `from` into the start of `into`. False when a finite value became infinite. */
 export function f32ToF16(from: Float32Array, into: Uint16Array): boolean {
+  const bits = new Uint32Array(from.buffer, from.byteOffset, from.length)
   let fits = true
-  for (let i = 0; i < from.length; i++) {
-    const sign = from[i] < 0 || Object.is(from[i], -0) ? 0x8000 : 0
-    into[i] = sign | f16Bits(Math.abs(from[i]))
-    if ((into[i] & 0x7fff) === 0x7c00 && Number.isFinite(from[i])) fits = false
+  for (let i = 0; i < bits.length; i++) {
+    const sign = (bits[i] >>> 16) & 0x8000
+    const magnitude = bits[i] & 0x7fffffff
+    if (magnitude >= F16_SUBNORMAL && magnitude < F16_INFINITE) {
+      // From the exponent's bias of 127 to 15; 13 places are rounded off, ties to even, carries into the exponent.
+      into[i] = sign | ((magnitude - 0x38000000 + 0xfff + ((magnitude >>> 13) & 1)) >>> 13)
+    } else if (magnitude < F16_SUBNORMAL) {
+      into[i] = sign | roundHalfEven(Math.abs(from[i]) * 2 ** 24)
+    } else if (magnitude > 0x7f800000) {
+      into[i] = sign | 0x7e00
+    } else {
+      into[i] = sign | 0x7c00
+      if (magnitude < 0x7f800000) fits = false
+    }
   }
   return fits
 }
+
+/** float32's bits of 2^-14, below which a float16 is subnormal (a multiple of 2^-24). */
+const F16_SUBNORMAL = 0x38800000
+/** float32's bits of 65520, halfway between the largest float16 and the next power of two. */
+const F16_INFINITE = 0x477ff000
 
 /** Every float16 by its bits. */
 const f16Values = Float32Array.from({ length: 0x10000 }, (_, bits) => {
@@ -53,18 +69,6 @@ const f16Values = Float32Array.from({ length: 0x10000 }, (_, bits) => {
   if (exponent === 0) return sign * fraction * 2 ** -24
   return sign * (0x400 + fraction) * 2 ** (exponent - 25)
 })
-
-/** The bits of a non-negative value (or NaN) as float16. */
-function f16Bits(value: number): number {
-  if (Number.isNaN(value)) return 0x7e00
-  if (value >= 65520) return 0x7c00 // halfway between the largest float16 and the next power of two
-  // Below 2^-14 the places are 2^-24 wide (subnormals); above, 2^-10 of the value's power of two.
-  const exponent = value < 2 ** -14 ? -14 : Math.floor(Math.log2(value))
-  const places = roundHalfEven(value * 2 ** (10 - exponent))
-  // A normal number has 1,024 to 2,048 places: adding them to the exponent's field adds the implied leading one,
-  // and carries into the next exponent where rounding reached 2,048.
-  return places + (value < 2 ** -14 ? 0 : (exponent + 14) << 10)
-}
 
 function roundHalfEven(value: number): number {
   const floor = Math.floor(value)

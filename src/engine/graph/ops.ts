@@ -178,6 +178,12 @@ export function matmul(a: Tensor, b: Tensor, options: MatMulOptions = {}): Tenso
   )[0]
 }
 
+/** c + scale * a b, for matrices: summed in single precision, rounded once; not differentiable. */
+export function addProduct(c: Tensor, a: Tensor, b: Tensor, scale: number): Tensor {
+  const attributes = { alpha: { float: scale }, beta: { float: 1 }, transA: 0, transB: 0 }
+  return apply('Gemm', [a, b, c], [{ shape: c.shape, dtype: c.dtype }], attributes)[0]
+}
+
 function lastTwo(shape: Shape, swap: boolean): [Dim, Dim] {
   const [rows, columns] = shape.slice(-2)
   return swap ? [columns, rows] : [rows, columns]

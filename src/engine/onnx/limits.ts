@@ -46,7 +46,7 @@ export function gpuLimits(config: ModelConfig, memory: number, precision: Precis
   const unit = precision === 'float16' ? 2 : 4
   // Each program that runs holds its own weights on CUDA: sampling with and without a nucleus, scoring, training.
   const weights = parameterCount(config) * unit * 4
-  const free = Math.max(memory * 0.85 - weights, memory * 0.1)
+  const free = Math.max(memory * 0.65 - weights, memory * 0.1)
   // What backward needs of a layer for each token: the residual stream twice in single precision, and in halves the
   // norms' outputs, q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.
   const perLayer =

@@ -119,9 +119,7 @@ export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, sc
 
 /** The weight that does the same as the base's with the adapter beside it: W + scale * B A. */
 export function foldedWeight(weight: Tensor, { a, b }: AdapterPair, scale: number): Tensor {
-  // The sum is taken in single precision: in halves a small change would be lost before it is rounded.
-  const change = ops.matmul(ops.cast(b, weight.dtype), ops.cast(a, weight.dtype), { scale })
-  return ops.cast(ops.add(ops.cast(weight, 'float32'), ops.cast(change, 'float32')), weight.dtype)
+  return ops.add(weight, ops.matmul(b, a, { scale }))
 }
 
 export interface RotaryTables {

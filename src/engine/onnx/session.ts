@@ -35,8 +35,8 @@ export async function compile(
     logSeverityLevel: 3,
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
     ...(onDevice.length > 0 && { preferredOutputLocation: located(onDevice) }),
-    // Shapes change from call to call: a plan of memory made for one is of no use to the next.
-    ...(provider !== 'cpu' && { enableMemPattern: false }),
+    // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.
+    enableMemPattern: false,
   })
   const names = session.inputNames
   return {

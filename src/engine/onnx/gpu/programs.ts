@@ -62,7 +62,9 @@ function fusedWeights(
   const folded = (name: string) => {
     const base = weight(`${name}.weight`)
     const pair = pairs?.get(name)
-    return adapter && pair ? model.foldedWeight(base, pair, adapter.scale) : base
+    if (adapter === undefined || pair === undefined) return base
+    const [a, b] = [pair.a, pair.b].map((matrix) => ops.cast(matrix, base.dtype))
+    return ops.addProduct(base, b, a, adapter.scale)
   }
   return new Map(
     groups(config).map(({ name, parts }) => [
