@@ -13,8 +13,8 @@ const foldBelow = 50e6
 
 /**
  * A large model's weights are packed once for its sampling steps where they are at most this share of the machine's
- * memory: the packed copy is a little larger than they are. SmolLM2-135M, 2 cores: a step of 8 rows takes a quarter less,
- * of 48 an eighth less, of 128 as long as before (bench/results/memory.json has what it costs).
+ * memory: the packed copy is a little larger than they are. SmolLM2-135M, 2 cores: steps of 8 to 128 rows take 5 to 20%
+ * less time.
  */
 const packedShare = 0.2
 
@@ -26,9 +26,9 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
     // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
     lanes: small ? threads : 1,
     threadsPerLane: small ? 1 : threads,
-    // SmolLM2-135M, LoRA of rank 32, groups of 4 completions of 128 tokens, 2 cores: 187 tokens/s and a peak of 11.3 GiB
-    // at 1,024 and 2,048, 185 tokens/s and 4.7 GiB at 512 and 512. A row's attention grows with its square.
-    tokenBudget: small ? 1024 : 512,
+    // SmolLM2-135M, LoRA of rank 32, 16 completions of 128 tokens in groups of 4, 2 cores: 13 s at either budget, 512 or
+    // 300, with a peak of 4.2 or 2.6 GiB. A row's attention grows with its square.
+    tokenBudget: small ? 1024 : 300,
     rowLimit: small ? Math.min(2048, config.contextLength * 4) : 512,
     decodeBatch: 128,
     prefillTokens: 2048,
