@@ -109,6 +109,8 @@ export function emit(
   const written = (node: Node): object[] => {
     if (plain && node.op === 'FusedMatMul') return plainProduct(node, nameOf)
     if (plain && node.op === 'SimplifiedLayerNormalization') return plainNorm(node, nameOf, used)
+    if (plain && node.op === 'LogSoftmax') return plainLogSoftmax(node, nameOf)
+    if (plain && node.op === 'ConstantOfShape') return plainZeros(node, nameOf)
     const attributes = Object.entries(node.attributes).map(([key, value]) => attribute(key, value))
     if (node.body !== undefined) attributes.push(graphAttribute('body', bodyGraph(node.body)))
     return [
@@ -196,6 +198,31 @@ function plainNorm(
     { opType: 'Add', input: [`${name} mean`, `${name} epsilon`], output: [`${name} sum`] },
     { opType: 'Sqrt', input: [`${name} sum`], output: [`${name} root`] },
     { opType: 'Reciprocal', input: [`${name} root`], output: [name] },
+  ]
+}
+
+/** x - max - log(sum(exp(x - max))) over the last axis. */
+function plainLogSoftmax(node: Node, nameOf: (tensor: Tensor) => string): object[] {
+  const x = nameOf(node.inputs[0] as Tensor)
+  const y = nameOf(node.outputs[0])
+  const keep = [attribute('keepdims', 1)]
+  return [
+    constantNode(`${y} axes`, { ...node.outputs[0], dtype: 'int64', shape: [1] }, [-1]),
+    { opType: 'ReduceMax', input: [x, `${y} axes`], output: [`${y} max`], attribute: keep },
+    { opType: 'Sub', input: [x, `${y} max`], output: [`${y} shifted`] },
+    { opType: 'Exp', input: [`${y} shifted`], output: [`${y} exp`] },
+    { opType: 'ReduceSum', input: [`${y} exp`, `${y} axes`], output: [`${y} sum`], attribute: keep },
+    { opType: 'Log', input: [`${y} sum`], output: [`${y} log`] },
+    { opType: 'Sub', input: [`${y} shifted`, `${y} log`], output: [y] },
+  ]
+}
+
+/** One zero, expanded. */
+function plainZeros(node: Node, nameOf: (tensor: Tensor) => string): object[] {
+  const y = nameOf(node.outputs[0])
+  return [
+    constantNode(`${y} zero`, { ...node.outputs[0], shape: [1] }, [0]),
+    { opType: 'Expand', input: [`${y} zero`, nameOf(node.inputs[0] as Tensor)], output: [y] },
   ]
 }
 
