@@ -81,6 +81,8 @@ describe('eval', () => {
     expect(first.stdout).toMatch(/^pass@1 +[01]\.\d{3} \[.*\] +[01]\.\d{3} \[.*\]$/m)
     expect(first.stdout).toMatch(/^shared - own +[+-]\d\.\d{3} \[.*\], paired by problem$/m)
     expect(first.stderr).toMatch(/^tests\/tiny: 100% of \d+ MB$/m)
+    expect(first.stderr).toMatch(/^2\/4 problems +\d+ tok\/s +ETA \d+s$/m)
+    expect(first.stderr).toMatch(/^4\/4 problems +\d+ tok\/s$/m)
     expect(first.code).toBe(0)
     const again = await cli([...command, '--json'], {
       HF_HUB_OFFLINE: '1',
