@@ -55,6 +55,8 @@ export const neg = unary('Neg')
 export const exp = unary('Exp')
 /** Natural logarithm; not differentiable. */
 export const log = unary('Log')
+/** Not differentiable. */
+export const sqrt = unary('Sqrt')
 export const sigmoid = unary('Sigmoid')
 
 /** The same values in another type; itself where it has that type already. */

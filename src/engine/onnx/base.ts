@@ -1,4 +1,5 @@
 /** A base model held once for all policies on it: cuts work into jobs for the lanes and puts their results together. */
+import { availableParallelism } from 'node:os'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Weights } from '../checkpoint/model.ts'
 import type {
@@ -13,6 +14,7 @@ import type {
 } from '../contract.ts'
 import { checkSampling, checkSequences } from './check.ts'
 import type { FoundDevice } from './device.ts'
+import { type GraphAdam, graphAdam } from './gpu/adam.ts'
 import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool, openPoolHere } from './pool.ts'
@@ -41,6 +43,8 @@ export interface Base {
   config: ModelConfig
   parameters: number
   folds: boolean
+  /** How adapters are updated, where plain loops would keep a GPU waiting. */
+  adam?: GraphAdam
   /** Sends tensors that stand before the base's to every lane; `fold` folds an adapter into the weights there. */
   overlay(tensors: readonly NamedArray[], fold?: AdapterShape): Promise<number>
   forget(overlay: number): Promise<void>
@@ -91,6 +95,7 @@ export function openBase(
     config,
     parameters,
     folds: limits.folds,
+    adam: place.device === 'cpu' ? undefined : graphAdam(availableParallelism()),
     async overlay(tensors, fold) {
       const id = overlays++
       await everyLane({ kind: 'overlay', id, tensors, fold })

@@ -124,7 +124,7 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       const gradient = await tensors.read(`policy.grad.${peftName(key)}`)
       expect(relativeError(state.gradients[i], gradient), key).toBeLessThan(1e-4)
     }
-    const { gradNorm } = state.step({ ...golden.policyAdam, weightDecay: 0 })
+    const { gradNorm } = await state.step({ ...golden.policyAdam, weightDecay: 0 })
     expect(gradNorm / expected.gradNorm).toBeCloseTo(1, 5)
     for (const [i, key] of state.names.entries()) {
       const parameter = await tensors.read(`policy.adam.wd0.0.step1.${peftName(key)}`)
@@ -172,7 +172,7 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       const gradient = await full.read(`supervised.grad.${key}`)
       expect(relativeError(state.gradients[i], gradient), key).toBeLessThan(1e-4)
     }
-    const { gradNorm } = state.step(golden.supervisedBaseAdam)
+    const { gradNorm } = await state.step(golden.supervisedBaseAdam)
     expect(gradNorm / golden.supervised.base.gradNorm).toBeCloseTo(1, 5)
     for (const [i, key] of state.names.entries()) {
       const parameter = await full.read(`supervised.adam.wd0.1.step1.${key}`)

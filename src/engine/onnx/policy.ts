@@ -41,6 +41,7 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
       { name: loraA(name), ...a },
       { name: loraB(name), ...b },
     ]),
+    base.adam,
   )
   const apart = overlaySlot(base, () => state.tensors)
   const folded = base.folds ? overlaySlot(base, () => state.tensors, adapter) : null
@@ -60,7 +61,7 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
     forwardBackward: (data, loss) => learn({ kind: 'policy_gradient', data, loss }),
     forwardBackwardSupervised: (data) => learn({ kind: 'cross_entropy', data }),
     async optimStep(adam) {
-      const report = state.step(adam)
+      const report = await state.step(adam)
       await changed()
       return report
     },

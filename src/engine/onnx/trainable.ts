@@ -8,6 +8,7 @@ import { openSafetensors, writeSafetensors } from '../checkpoint/safetensors.ts'
 import type { AdamOptions, OptimReport } from '../contract.ts'
 import { adamState, adamStep, globalNorm } from './adam.ts'
 import type { Base } from './base.ts'
+import type { GraphAdam } from './gpu/adam.ts'
 import type { NamedArray } from './lane.ts'
 import type { AdapterShape } from './programs.ts'
 
@@ -17,14 +18,15 @@ export interface Trainable {
   gradients: readonly Float32Array[]
   /** The parameters by name: views of `arrays`, so a step changes them too. */
   tensors: readonly NamedArray[]
-  step(options: AdamOptions): OptimReport
+  step(options: AdamOptions): Promise<OptimReport>
   saveOptimizer(folder: string): Promise<void>
   loadOptimizer(folder: string): Promise<void>
 }
 
 const stateSchema = z.object({ step: z.number().int().nonnegative() })
 
-export function trainable(parameters: readonly NamedArray[]): Trainable {
+/** With `graph` the update is computed by it, else by plain loops. */
+export function trainable(parameters: readonly NamedArray[], graph?: GraphAdam): Trainable {
   const names = parameters.map(({ name }) => name)
   const arrays = parameters.map(({ data }) => data)
   const gradients = arrays.map(({ length }) => new Float32Array(length))
@@ -34,15 +36,16 @@ export function trainable(parameters: readonly NamedArray[]): Trainable {
     arrays,
     gradients,
     tensors: parameters,
-    step(options) {
-      const gradNorm = globalNorm(gradients)
+    async step(options) {
+      const gradNorm = graph ? await graph.norm(gradients) : globalNorm(gradients)
       if (!Number.isFinite(gradNorm)) {
         for (const gradient of gradients) gradient.fill(0)
         throw new UserError(
           `the gradient's norm is ${gradNorm}: the update was not made; lower the learning rate and run again`,
         )
       }
-      adamStep(arrays, gradients, adam, gradNorm, options)
+      if (graph) await graph.step(arrays, gradients, adam, gradNorm, options)
+      else adamStep(arrays, gradients, adam, gradNorm, options)
       for (const gradient of gradients) gradient.fill(0)
       return { gradNorm }
     },

@@ -57,7 +57,7 @@ export function createTrainer(
     forwardBackwardSupervised: async (data) =>
       base.accumulate(await model(), state.names, state.gradients, { kind: 'cross_entropy', data }),
     async optimStep(adam) {
-      const report = state.step(adam)
+      const report = await state.step(adam)
       await current.drop()
       return report
     },
