@@ -21,6 +21,7 @@ import { openClient } from '../../src/engine/tinker/client.ts'
 import { openTinkerEngine } from '../../src/engine/tinker/index.ts'
 import { openServer } from '../../src/engine/tinker/server.ts'
 import { builtInModel } from '../../src/experiment/config.ts'
+import { readProgressOf } from '../../src/experiment/job.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { wordProblems } from '../../src/tasks/word-problems.ts'
 import { policyBatch } from '../../src/train/grpo.ts'
@@ -229,14 +230,23 @@ const linesOf = (file: string): Promise<string[]> =>
     () => [],
   )
 
+/** The steps of a job that are on record, and their lines: a line beyond them is made again. */
+async function recordOf(job: string): Promise<{ steps: number; lines: string[] }> {
+  const steps = await readProgressOf(job).then(
+    (progress) => progress.steps,
+    () => 0,
+  )
+  return { steps, lines: (await linesOf(join(job, 'metrics.jsonl'))).slice(0, steps) }
+}
+
 /** Waits until a job has so many steps on record; false where the run ended before. */
-async function reached(file: string, steps: number, ended: Promise<unknown>): Promise<boolean> {
+async function reached(job: string, steps: number, ended: Promise<unknown>): Promise<boolean> {
   let over = false
   void ended.then(() => {
     over = true
   })
   while (!over) {
-    if ((await linesOf(file)).length >= steps) return true
+    if ((await recordOf(job)).steps >= steps) return true
     await sleep(50)
   }
   return false
@@ -254,12 +264,12 @@ async function filesOf(folder: string): Promise<string[]> {
 
 async function experiment(server: SkyRl, scratch: string): Promise<void> {
   const out = join(scratch, 'run')
-  const metrics = join(out, 'baseline-s17/metrics.jsonl')
+  const job = join(out, 'baseline-s17')
   const args = ['--engine', 'tinker', '--url', server.url, '--jobs', '2']
 
   // Client and server are killed as soon as a step is on record: most likely in the middle of the next one.
   const first = run(out, args)
-  const begun = await reached(metrics, 1, first.ended)
+  const begun = await reached(job, 1, first.ended)
   first.child.kill('SIGKILL')
   await first.ended
   await server.kill()
@@ -272,17 +282,17 @@ async function experiment(server: SkyRl, scratch: string): Promise<void> {
 
   await server.start()
   const second = run(out, args)
-  const further = await reached(metrics, Math.min(before.length + 1, 3), second.ended)
+  const further = await reached(job, Math.min(before.steps + 1, 3), second.ended)
   // This time the server alone: the run waits for it and goes on.
   await server.kill()
   await sleep(2000)
   await server.start()
   const code = await second.ended
-  const after = await linesOf(metrics)
+  const after = await recordOf(job)
   report(
-    further && code === 0 && after.length === 3 && before.every((line, i) => line === after[i]),
+    further && code === 0 && after.steps === 3 && before.lines.every((line, i) => line === after.lines[i]),
     'the same command again, the server killed',
-    `exit code ${code}; ${after.length} steps, the first ${before.length} as before`,
+    `exit code ${code}; ${after.steps} steps, the first ${before.steps} as before`,
   )
 
   const own = join(scratch, 'own')

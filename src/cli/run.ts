@@ -33,7 +33,7 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
       fresh: flags.fresh,
       arms: flags.arm,
       maxSeeds: maxSeedsOf(flags),
-      jobs: flags.jobs ?? flags.url?.length,
+      jobs: flags.jobs ?? experiment.choices.engine?.urls?.length,
       onEvent: (event) => {
         onEvent?.(event)
         extras.onEvent(event)

@@ -95,7 +95,7 @@ describe('jobs at the same time', () => {
   })
 
   it('take less time, and less on more servers, for the same results', { retry: 2 }, async () => {
-    const slow = { sampling: { time: 60, capacity: 32 }, training: { time: 4, capacity: 1 } }
+    const slow = { sampling: { time: 40, capacity: 32 }, training: { time: 3, capacity: 1 } }
     const timed = (servers: number, jobs: number) =>
       withServers(
         Array.from({ length: servers }, () => slow),
