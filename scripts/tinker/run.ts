@@ -273,11 +273,11 @@ async function experiment(server: SkyRl, scratch: string): Promise<void> {
   first.child.kill('SIGKILL')
   await first.ended
   await server.kill()
-  const before = await linesOf(metrics)
+  const before = await recordOf(job)
   report(
-    begun && before.length < 3,
+    begun && before.steps < 3,
     'an experiment, killed with its server',
-    `after step ${before.length} of 3`,
+    `after step ${before.steps} of 3`,
   )
 
   await server.start()
