@@ -305,16 +305,17 @@ export function padLast(a: Tensor, after: number): Tensor {
 export interface GroupedAttention {
   /** [batch, time, heads * headDim] */
   mixed: Tensor
-  /** [batch, kvHeads, past + time, headDim] */
+  /** [batch, kvHeads, time or the past's window, headDim] */
   key: Tensor
   value: Tensor
 }
 
 /**
- * Causal attention with rotary positions over a cache that it extends (ONNX Runtime's GroupQueryAttention); not
- * differentiable. q [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated; `past`
- * [batch, kvHeads, past, headDim]; `last` int32 [batch]: index of each row's last valid position, the new ones counted
- * (rows are filled from the left); `total` int32 []: past + time.
+ * Causal attention with rotary positions and a cache (ONNX Runtime's GroupQueryAttention); not differentiable. q
+ * [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated. Rows are filled from the
+ * left: `last` int32 [batch] is the index of each row's last position, the new ones counted, `total` int32 [] the longest
+ * row's length. Without a past the cache is the new keys and values; the past [batch, kvHeads, window, headDim] must have
+ * room for the new ones, and what comes out is as long.
  */
 export function groupedAttention(
   [q, k, v]: readonly [Tensor, Tensor, Tensor],
@@ -323,7 +324,7 @@ export function groupedAttention(
   { heads, kvHeads, headDim }: { heads: number; kvHeads: number; headDim: number },
 ): GroupedAttention {
   const [batch, time] = q.shape
-  const window = past === null ? time : 'window+1'
+  const window = past === null ? time : past.key.shape[2]
   const cache = { shape: [batch, kvHeads, window, headDim], dtype: q.dtype }
   const [mixed, key, value] = apply(
     'GroupQueryAttention',
@@ -347,8 +348,32 @@ export function groupedAttention(
 
 /** Run-time size of one axis: int32 []. */
 export function size(a: Tensor, axis: number): Tensor {
-  const shape = apply('Shape', [a], [{ shape: [1], dtype: 'int64' }], { start: axis, end: axis + 1 })[0]
-  return cast(reshape(shape, []), 'int32')
+  return cast(reshape(axisLength(a, axis), []), 'int32')
+}
+
+/** Run-time size of one axis: int64 [1]. */
+function axisLength(a: Tensor, axis: number): Tensor {
+  return apply('Shape', [a], [{ shape: [1], dtype: 'int64' }], { start: axis, end: axis + 1 })[0]
+}
+
+/**
+ * A cache [rows, heads, window, headDim] with room behind its window for as many positions as `room` [positions] has
+ * elements; not differentiable.
+ */
+export function withRoom(cache: Tensor, room: Tensor): Tensor {
+  const [rows, heads, , headDim] = cache.shape
+  const parts = [
+    axisLength(cache, 0),
+    constant([Number(heads)], 'int64'),
+    axisLength(room, 0),
+    constant([Number(headDim)], 'int64'),
+  ]
+  const shape = apply('Concat', parts, [{ shape: [4], dtype: 'int64' }], { axis: 0 })[0]
+  const zeros = { shape: [rows, heads, room.shape[0], headDim], dtype: cache.dtype }
+  const empty = apply('Expand', [constant([0], cache.dtype), shape], [zeros])[0]
+  return apply('Concat', [cache, empty], [{ ...zeros, shape: [rows, heads, 'window', headDim] }], {
+    axis: 2,
+  })[0]
 }
 
 /**

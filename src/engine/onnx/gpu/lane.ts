@@ -135,7 +135,7 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     }
     const outputs = await generation.run([
       {
-        ...promptInputs(slots),
+        ...promptInputs(slots, sampling.maxTokens),
         ...samplingInputs(sampling, slots.length),
         uniforms: floats(uniforms, [sampling.maxTokens, slots.length]),
         steps: int64s([sampling.maxTokens], []),
@@ -162,14 +162,17 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     )
     const gather = await program('gather', undefined, () => gatherProgram())
     const fixed = samplingInputs(sampling, slots.length)
-    let state = await prefill.run([{ ...promptInputs(slots), ...fixed }, ...values])
+    const prompts = promptInputs(slots, sampling.maxTokens)
+    const [, time] = prompts.tokens.dims
+    let state = await prefill.run([{ ...prompts, ...fixed }, ...values])
     let waiting: Values[] = []
     for (let at = 0; at < sampling.maxTokens; at++) {
       const uniform = floats(
         Float32Array.from(slots, (slot) => slot.random.next()),
         [slots.length],
       )
-      const outputs = await step.run([{ uniform }, fixed, renamed(state), ...values])
+      const total = int32s([time + at + 1], [])
+      const outputs = await step.run([{ uniform, total }, fixed, renamed(state), ...values])
       release(state)
       const { drawn, logprobs, samplingLogprobs, ...next } = outputs
       state = next
@@ -251,8 +254,8 @@ function weightBits(name: string, data: Float32Array, precision: Precision): Flo
   return bits
 }
 
-/** Each prompt once, and which of them each sample continues. */
-function promptInputs(slots: readonly Slot[]): Values {
+/** Each prompt once, which of them each sample continues, and room for as many tokens as may come. */
+function promptInputs(slots: readonly Slot[], maxTokens: number): Values {
   const prompts = [...new Set(slots.map(({ request }) => request))]
   const indices = new Map(prompts.map((request, i) => [request, i]))
   const count = prompts.length
@@ -274,6 +277,7 @@ function promptInputs(slots: readonly Slot[]): Values {
       [slots.length],
     ),
     live: floats(new Float32Array(slots.length).fill(1), [slots.length]),
+    room: floats(new Float32Array(maxTokens), [maxTokens]),
   }
 }
 

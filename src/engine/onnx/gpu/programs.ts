@@ -101,7 +101,10 @@ function fusedLinear(config: ModelConfig, fused: ReadonlyMap<string, FusedWeight
   }
 }
 
-/** Layer 0's keys, its values, layer 1's ...: each [rows, kvHeads, window, headDim]. */
+/**
+ * Layer 0's keys, its values, layer 1's ...: each [rows, kvHeads, window, headDim]. The window has room for every token
+ * to come: a cache that grew with each token would have memory allocated anew each time.
+ */
 type Caches = readonly Tensor[]
 
 const cacheName = (array: number) => (array % 2 === 0 ? cacheKey(array >> 1) : cacheValue(array >> 1))
@@ -169,27 +172,30 @@ function extend(
 }
 
 /** Computes each prompt once and hands it to its samples. */
-function prefill(context: Context): State {
+function prefill(context: Context): { start: State; time: Tensor } {
   const tokens = input('tokens', ['prompts', 'time'], 'int32')
   const ends = input('ends', ['prompts'], 'int32')
   const rows = input('endRows', ['prompts'], 'int32')
   const sampleOf = input('sampleOf', ['samples'], 'int32')
-  const { logits, caches } = extend(
-    context,
-    { tokens, rows },
-    { last: ends, total: ops.size(tokens, 1) },
-    null,
-  )
-  return {
+  const room = input('room', ['steps'])
+  const time = ops.size(tokens, 1)
+  const { logits, caches } = extend(context, { tokens, rows }, { last: ends, total: time }, null)
+  const start = {
     logits: ops.gather(logits, sampleOf),
     last: ops.gather(ends, sampleOf),
     live: input('live', ['samples']),
-    caches: caches.map((cache) => ops.gather(cache, sampleOf)),
+    caches: caches.map((cache) => ops.withRoom(ops.gather(cache, sampleOf), room)),
   }
+  return { start, time }
 }
 
-/** Draws a token for each sample and feeds it. */
-function advance(context: Context, uniform: Tensor, state: State): { draws: Draws; state: State } {
+/** Draws a token for each sample and feeds it; `total` int32 []: the longest row's length with that token. */
+function advance(
+  context: Context,
+  uniform: Tensor,
+  total: Tensor,
+  state: State,
+): { draws: Draws; state: State } {
   const { stop, each } = context
   const [samples] = state.last.shape
   const draws = draw(state.logits, { ...context, uniform })
@@ -199,7 +205,7 @@ function advance(context: Context, uniform: Tensor, state: State): { draws: Draw
   const { logits, caches } = extend(
     context,
     { tokens: ops.reshape(draws.token, [samples, 1]), rows: each },
-    { last, total: ops.add(ops.size(state.caches[0], 2), 1) },
+    { last, total },
     state.caches,
   )
   return { draws, state: { logits, last, live: ops.sub(state.live, ops.mul(state.live, stopped)), caches } }
@@ -217,7 +223,7 @@ export interface GenerationOptions {
  * Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32 [prompts], each prompt's last position;
  * `endRows` int32 [prompts], the same counted through the flattened batch; `sampleOf` int32 [samples], the prompt of
  * each sample; `each` int32 [samples] (0, 1, 2 ...); `live` [samples], all 1; `uniforms` [steps, samples]; `steps` int64
- * []; `stop` int32 [stops]; `temperature` []; `topP` [] for a nucleus; rotary tables, weights, adapter.
+ * []; `room` [steps], only its size counts; `stop` int32 [stops]; `temperature` []; `topP` [] for a nucleus; rotary tables, weights, adapter.
  * Outputs: `drawn` int32, `logprobs` and `samplingLogprobs` [steps run, samples]; it ends when no sample is live.
  */
 export function generationProgram(
@@ -226,13 +232,15 @@ export function generationProgram(
   target: Target = {},
 ): Uint8Array {
   const context = shared(config, target, nucleus, (weight) => fusedWeights(config, weight, adapter))
-  const start = prefill(context)
+  const { start, time } = prefill(context)
   const uniforms = input('uniforms', ['steps', 'samples'])
   const { collected } = ops.loop(
     input('steps', [], 'int64'),
     [start.logits, start.last, start.live, ...start.caches],
     (index, [logits, last, live, ...caches]) => {
-      const { draws, state } = advance(context, ops.gather(uniforms, index), { logits, last, live, caches })
+      const total = ops.add(ops.add(time, 1), ops.cast(index, 'int32'))
+      const uniform = ops.gather(uniforms, index)
+      const { draws, state } = advance(context, uniform, total, { logits, last, live, caches })
       return {
         goOn: ops.greater(ops.sumAll(state.live), 0),
         state: [state.logits, state.last, state.live, ...state.caches],
@@ -296,12 +304,12 @@ function stateOutputs({ logits, last, live, caches }: State): Record<string, Ten
 /** Computes prompts: inputs as for `generationProgram` with fused weights; outputs: the state, as `next ...`. */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target, false, () => fusedInputs(config, target.precision))
-  return emit('prefill', stateOutputs(prefill(context)), target)
+  return emit('prefill', stateOutputs(prefill(context).start), target)
 }
 
 /**
- * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, `live`, caches), `uniform` [samples], `each`,
- * `stop`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
+ * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, `live`, caches), `uniform` [samples], `total`
+ * int32 [], the longest row's length with that token, `each`, `stop`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
  * `samplingLogprobs` [samples], and the state as `next ...`.
  */
 export function stepProgram(
@@ -311,7 +319,7 @@ export function stepProgram(
 ): Uint8Array {
   const context = shared(config, target, nucleus, () => fusedInputs(config, target.precision))
   const cache = ['samples', config.kvHeads, 'window', config.headDim]
-  const { draws, state } = advance(context, input('uniform', ['samples']), {
+  const { draws, state } = advance(context, input('uniform', ['samples']), input('total', [], 'int32'), {
     logits: input('logits', ['samples', config.vocabSize]),
     last: input('last', ['samples'], 'int32'),
     live: input('live', ['samples']),
