@@ -17,7 +17,7 @@ import type { FoundDevice } from './device.ts'
 import { type GraphAdam, graphAdam } from './gpu/adam.ts'
 import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
-import { openPool, openPoolHere } from './pool.ts'
+import { openPool } from './pool.ts'
 import type { AdapterShape } from './programs.ts'
 import type { Scores, SequenceBatch } from './sequences.ts'
 
@@ -81,7 +81,7 @@ export function openBase(
     rotaryLength: Math.max(config.contextLength, limits.rowLimit),
     place,
   }
-  const pool = place.device === 'webgpu' ? openPoolHere(options) : openPool(limits.lanes, options, givesUp)
+  const pool = openPool(limits.lanes, options, givesUp)
   /** One job for each lane: batch i goes to lane i modulo their number. */
   const deal = <T>(items: readonly T[]): T[][] =>
     Array.from({ length: limits.lanes }, (_, lane) =>

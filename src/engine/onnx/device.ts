@@ -99,12 +99,13 @@ async function productError(device: Device, precision: Precision): Promise<numbe
   const b = input('b', [SIZE, SIZE])
   const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
   const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
-  // Never released: a WebGPU device that was given up and asked for again was seen to end the process.
   const program = await compile(bytes, { provider: device })
   const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
-  const found = await program.run([{ a: floats(left, [SIZE, SIZE]), b: floats(right, [SIZE, SIZE]) }])
-  return floatData(found.product).reduce((worst, value, i) => {
+  const { product: found } = await program
+    .run([{ a: floats(left, [SIZE, SIZE]), b: floats(right, [SIZE, SIZE]) }])
+    .finally(() => program.release())
+  return floatData(found).reduce((worst, value, i) => {
     const [row, column] = [Math.floor(i / SIZE), i % SIZE]
     let exact = 0
     for (let k = 0; k < SIZE; k++) exact += left[row * SIZE + k] * right[column * SIZE + k]

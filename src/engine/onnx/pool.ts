@@ -7,7 +7,6 @@ import { Worker } from 'node:worker_threads'
 import { UserError } from '../../errors.ts'
 import type { Completion } from '../contract.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
-import { jobRunner } from './perform.ts'
 import type { Scores, TrainResult } from './sequences.ts'
 
 export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob
@@ -41,33 +40,6 @@ export interface Pool {
   readonly lanes: number
   run<J extends Job>(lane: number, job: J, options?: CallOptions): Promise<ResultOf<J>>
   close(): Promise<void>
-}
-
-/**
- * One lane in this thread. WebGPU's: in a worker thread its driver was seen to end the process on an NVIDIA GPU, and its
- * runs return before the device is done, so that this thread is not held for long.
- */
-export function openPoolHere(options: LaneOptions): Pool {
-  const runJob = jobRunner(options)
-  return {
-    lanes: 1,
-    async run<J extends Job>(_lane: number, job: J, { onTokens = () => {}, signal }: CallOptions = {}) {
-      signal?.throwIfAborted()
-      const stop = new Int32Array(1)
-      const abort = () => {
-        stop[0] = 1
-      }
-      signal?.addEventListener('abort', abort)
-      try {
-        return (await runJob(job, { stop, onTokens })) as ResultOf<J>
-      } catch (error) {
-        throw signal?.aborted ? signal.reason : error
-      } finally {
-        signal?.removeEventListener('abort', abort)
-      }
-    },
-    async close() {},
-  }
 }
 
 /** `givesUp`: the weights move into the last lane instead of being copied, and the caller's arrays become empty. */

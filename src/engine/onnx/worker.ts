@@ -1,30 +1,51 @@
 /** The thread that a lane lives in: takes jobs one after another, answers each by its number. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { UserError } from '../../errors.ts'
-import type { LaneOptions } from './lane.ts'
-import { jobRunner } from './perform.ts'
+import { openGpuLane } from './gpu/lane.ts'
+import { type Lane, type LaneOptions, openLane } from './lane.ts'
 import type { Answer, Call } from './pool.ts'
-import type { TrainResult } from './sequences.ts'
 
 const port = parentPort
 if (port === null) throw new Error('worker.ts runs as a worker thread')
-const runJob = jobRunner(workerData as LaneOptions)
+const options = workerData as LaneOptions
+const opening: Promise<Lane> =
+  options.place.device === 'cpu' ? Promise.resolve(openLane(options)) : openGpuLane(options)
+// A lane that cannot be opened says so in answer to the first job.
+opening.catch(() => {})
 const answer = (message: Answer, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
 
-port.on('message', ({ call, job, stop }: Call) => {
-  const onTokens = (tokens: number) => answer({ call, tokens })
-  runJob(job, { stop, onTokens }).then(
-    (result) => {
-      const gradients = job.kind === 'train' ? (result as TrainResult).gradients : []
-      answer(
+async function perform({ call, job, stop }: Call): Promise<void> {
+  const lane = await opening
+  switch (job.kind) {
+    case 'overlay':
+      return answer({ call, result: await lane.overlay(job) })
+    case 'score':
+      return answer({ call, result: await lane.score(job) })
+    case 'train': {
+      const result = await lane.train(job)
+      return answer(
         { call, result },
-        gradients.map(({ buffer }) => buffer as ArrayBuffer),
+        result.gradients.map(({ buffer }) => buffer as ArrayBuffer),
       )
-    },
-    (error: unknown) => {
+    }
+    case 'generate': {
+      const check = () => {
+        if (Atomics.load(stop, 0) !== 0) throw new Error('stopped')
+      }
+      const onTokens = (tokens: number) => answer({ call, tokens })
+      return answer({ call, result: await lane.generate(job, onTokens, check) })
+    }
+  }
+}
+
+// One at a time: a lane's sessions and buffers belong to the job in hand.
+let queue = Promise.resolve()
+port.on('message', (message: Call) => {
+  queue = queue.then(() =>
+    perform(message).catch((error: unknown) => {
       const forUser = error instanceof UserError
       const text = error instanceof Error ? (forUser ? error.message : error.stack) : undefined
-      answer({ call, error: text ?? String(error), forUser })
-    },
+      answer({ call: message.call, error: text ?? String(error), forUser })
+    }),
   )
 })

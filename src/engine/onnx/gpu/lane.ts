@@ -112,10 +112,14 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     const key = String(model.overlay)
     let found = fused.get(key)
     if (found === undefined) {
-      const bytes = fuseProgram(config, model.adapter, target)
-      const fuse = await compile(bytes, { ...settings, onDevice: 'all' })
+      // Kept like the others: a program's outputs on the device must not outlive it.
+      const fuse = await program(
+        'fuse',
+        model.adapter,
+        (target) => fuseProgram(config, model.adapter, target),
+        'all',
+      )
       found = await fuse.run(valuesOf(model))
-      await fuse.release()
       fused.set(key, found)
     }
     return found
