@@ -68,7 +68,7 @@ const shape = (
 /** By their number of parameters; the last two have SmolLM2's shapes. */
 const models: Record<string, ModelConfig> = {
   '16M': shape(256, 768, 4, [4, 2]),
-  '57M': shape(512, 1408, 10, [8, 4]),
+  '55M': shape(512, 1408, 10, [8, 4]),
   '135M': shape(576, 1536, 30, [9, 3]),
   '362M': shape(960, 2560, 32, [15, 5]),
 }

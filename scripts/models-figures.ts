@@ -3,12 +3,14 @@
  *
  *   npx tsx scripts/models-figures.ts
  *
- * From bench/results: `memory.json` (npx tsx bench/memory.ts), `peers-speed.json` (npm run test:peers -- speed) and
- * `smollm2-svamp.json` (what `eval --json` printed).
+ * From bench/results: `memory.json` (npx tsx bench/memory.ts), `peers-speed.json` (npm run test:peers -- speed), and what
+ * the page's two commands leave, `smollm2-svamp.json` (eval --json) and `smollm2-training.json` (a run's results.json).
  */
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { resultsSchema } from '../src/experiment/results.ts'
 import { readJsonFile } from '../src/files.ts'
+import { tableText } from '../src/report/table.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
@@ -39,7 +41,10 @@ async function memory(): Promise<string> {
   )
   const gib = (mib: number) => (mib / 1024).toFixed(2)
   const weights = (model: string) => gib((parameters[model] * 4) / 2 ** 20)
-  const rows = cases.map(({ model, length, adapters, load, sample, train }) => [
+  const ordered = cases.toSorted(
+    (a, b) => parameters[a.model] - parameters[b.model] || a.adapters - b.adapters || a.length - b.length,
+  )
+  const rows = ordered.map(({ model, length, adapters, load, sample, train }) => [
     `${(parameters[model] / 1e6).toFixed(0)} M`,
     `${length}`,
     `${adapters}`,
@@ -104,7 +109,7 @@ async function speed(): Promise<string> {
     least('peak memory, loaded', 'peakLoadedMiB', gib),
     least('peak memory, trained', 'peakMiB', gib),
   ]
-  return `SmolLM2-135M-Instruct in float32 on ${machine.threads} cores of an ${machine.processor}, this project (onnxruntime-node ${versions['onnxruntime-node']}) and PyTorch ${versions.torch} with transformers ${versions.transformers} and PEFT ${versions.peft} in turn, medians of ${turns.length * turns[0].ours.generation.length} rounds (\`npm run test:peers -- speed\`; load average ${loads} at the end of each turn). Generation: ${prompts} prompts, ${copies} samples of each, ${newTokens} tokens. Forward and backward: 24 completions in groups of 4 with LoRA of rank 32; PyTorch ${microBatch} sequences at a time. The ratio is this project's advantage.
+  return `SmolLM2-135M-Instruct in float32 on ${machine.threads} cores of an ${machine.processor}, this project (onnxruntime-node ${versions['onnxruntime-node']}) and PyTorch ${versions.torch} with transformers ${versions.transformers} and PEFT ${versions.peft} in turn, medians of ${turns.length * turns[0].ours.generation.length} rounds (\`npm run test:peers -- speed\`; load average ${loads} at the end of each turn). Generation: ${prompts} prompts, ${copies} samples of each, ${newTokens} tokens. Forward and backward: 24 completions in groups of 4 with LoRA of rank 32; PyTorch ${microBatch} sequences at a time. Loading counts here until a first token is there, its graphs compiled. The ratio is this project's advantage.
 
 ${table(['', 'this project', 'PyTorch', 'ratio'], rows)}`
 }
@@ -155,8 +160,14 @@ async function evaluation(): Promise<string> {
 Paired by problem, shared less own is ${sign}${three(difference.passAt1)} ${interval(difference.ci95)}.`
 }
 
+async function training(): Promise<string> {
+  const results = await readJsonFile(root('bench/results/smollm2-training.json'), resultsSchema)
+  return `\`\`\`text\n${tableText(results).trimEnd()}\n\`\`\``
+}
+
 await replaceSections(root('docs/models.md'), {
   evaluation: await evaluation(),
+  training: await training(),
   speed: await speed(),
   memory: await memory(),
 })
