@@ -167,8 +167,14 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     const gather = await program('gather', undefined, () => gatherProgram())
     const fixed = samplingInputs(sampling, slots.length)
     const prompts = promptInputs(slots, sampling.maxTokens)
-    const [, time] = prompts.tokens.dims
-    let state = await prefill.run([{ ...prompts, ...fixed }, ...values])
+    const [count, time] = prompts.tokens.dims
+    const upTo = (length: number) => Array.from({ length }, (_, at) => at)
+    const whole = {
+      order: int32s(upTo(time), [time]),
+      positions: int64s(Array(count).fill(upTo(time)).flat(), [count, time]),
+    }
+    const window = { order: int32s(upTo(time + sampling.maxTokens), [time + sampling.maxTokens]) }
+    let state = await prefill.run([{ ...prompts, ...whole, ...fixed }, ...values])
     let waiting: Values[] = []
     for (let at = 0; at < sampling.maxTokens; at++) {
       const uniform = floats(
@@ -176,7 +182,17 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
         [slots.length],
       )
       const total = int32s([time + at + 1], [])
-      const outputs = await step.run([{ uniform, total }, fixed, renamed(state), ...values])
+      const positions = int64s(
+        slots.map(({ request }) => request.prompt.length + at),
+        [slots.length, 1],
+      )
+      const outputs = await step.run([
+        { uniform, total, positions },
+        window,
+        fixed,
+        renamed(state),
+        ...values,
+      ])
       release(state)
       const { drawn, logprobs, samplingLogprobs, ...next } = outputs
       state = next

@@ -6,7 +6,7 @@ import type { ModelConfig } from '../../checkpoint/config.ts'
 import { weightShapes } from '../../checkpoint/model.ts'
 import { emit } from '../../graph/emit.ts'
 import * as ops from '../../graph/ops.ts'
-import { input, type Tensor } from '../../graph/tensor.ts'
+import { constant, input, type Tensor } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
 import {
   type AdapterShape,
@@ -123,6 +123,8 @@ interface State {
 /** All that the graphs of one model share. */
 interface Context {
   config: ModelConfig
+  /** Attention in plain operators: WebGPU's GroupQueryAttention was seen to be wrong for batches and long prompts. */
+  plain: boolean
   weight: model.Parameters
   linear: model.Linear
   tables: model.RotaryTables
@@ -136,7 +138,7 @@ interface Context {
 
 function shared(
   config: ModelConfig,
-  { precision = 'float32', context }: Target,
+  { precision = 'float32', context, plain = false }: Target,
   nucleus: boolean,
   fused: (weight: model.Parameters) => ReadonlyMap<string, FusedWeight>,
 ): Context {
@@ -144,6 +146,7 @@ function shared(
   const { cos, sin } = rotaryInputs(config, context)
   return {
     config,
+    plain,
     weight,
     linear: fusedLinear(config, fused(weight)),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
@@ -156,19 +159,66 @@ function shared(
 
 /** Logits [rows, vocabulary] after the given tokens, and the caches that they extend. */
 function extend(
-  { config, weight, linear, tables }: Context,
+  context: Context,
   { tokens, rows }: model.ForwardInputs,
   position: { last: Tensor; total: Tensor },
   past: Caches | null,
 ): { logits: Tensor; caches: Caches } {
+  const { config, weight, linear, tables, plain } = context
   const caches: Tensor[] = []
-  const attention: model.Attention = (q, k, v, layer) => {
+  const keep: model.KeepCache = (_, key, value) => caches.push(key, value)
+  const fused: model.Attention = (q, k, v, layer) => {
     const before = past && { key: past[2 * layer], value: past[2 * layer + 1] }
     const { mixed, key, value } = ops.groupedAttention([q, k, v], before, { ...position, ...tables }, config)
-    caches.push(key, value)
+    keep(layer, key, value)
     return mixed
   }
+  const attention = !plain
+    ? fused
+    : past === null
+      ? promptAttention(context, keep)
+      : writingAttention(context, position.last, past, keep)
   return { logits: model.forward(config, weight, linear, attention, { tokens, rows }), caches }
+}
+
+/** Causal attention of whole prompts. Inputs: `positions` int64 [prompts, time], `order` int32 [time] (0, 1, 2 ...). */
+function promptAttention({ config, tables }: Context, keep: model.KeepCache): model.Attention {
+  const positions = input('positions', ['prompts', 'time'], 'int64')
+  const order = input('order', ['time'], 'int32')
+  const before = ops.lessOrEqual(ops.reshape(order, [1, 1, 1, 'time']), ops.reshape(order, [1, 1, 'time', 1]))
+  const mask = ops.where(before, constant(0), constant(model.MASKED))
+  return model.fullAttention(config, tables, positions, mask, keep)
+}
+
+/**
+ * Attention of one new token a row, whose keys and values are written into the cache at `last` first. Inputs:
+ * `positions` int64 [samples, 1], the same as `last`; `order` int32 [window] (0, 1, 2 ...).
+ */
+function writingAttention(
+  { config, tables }: Context,
+  last: Tensor,
+  past: Caches,
+  keep: model.KeepCache,
+): model.Attention {
+  const { heads, kvHeads, headDim } = config
+  const [samples, , window] = past[0].shape
+  const positions = input('positions', ['samples', 1], 'int64')
+  const order = input('order', [window], 'int32')
+  const row = ops.reshape(last, [samples, 1, 1, 1])
+  const here = ops.equal(ops.reshape(order, [1, 1, window, 1]), row)
+  const filled = ops.lessOrEqual(ops.reshape(order, [1, 1, 1, window]), row)
+  const mask = ops.where(filled, constant(0), constant(model.MASKED))
+  return (q, k, v, layer) => {
+    const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
+    const query = ops.reshape(rotate(q), [samples, kvHeads, heads / kvHeads, headDim])
+    const key = ops.where(here, ops.reshape(rotate(k), [samples, kvHeads, 1, headDim]), past[2 * layer])
+    const value = ops.where(here, ops.reshape(v, [samples, kvHeads, 1, headDim]), past[2 * layer + 1])
+    keep(layer, key, value)
+    const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
+    const shares = ops.softmax(ops.add(ops.cast(scores, 'float32'), mask))
+    const mixed = ops.matmul(ops.cast(shares, v.dtype), value)
+    return ops.reshape(mixed, [samples, 1, heads * headDim])
+  }
 }
 
 /** Computes each prompt once and hands it to its samples. */
@@ -301,7 +351,10 @@ function stateOutputs({ logits, last, live, caches }: State): Record<string, Ten
   }
 }
 
-/** Computes prompts: inputs as for `generationProgram` with fused weights; outputs: the state, as `next ...`. */
+/**
+ * Computes prompts: inputs as for `generationProgram` with fused weights, and those of plain attention where the target
+ * is plain; outputs: the state, as `next ...`.
+ */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target, false, () => fusedInputs(config, target.precision))
   return emit('prefill', stateOutputs(prefill(context).start), target)
