@@ -22,7 +22,10 @@ const descent = (rate: number): AdamOptions => ({
 
 /** A small batch that a policy sampled itself, with advantages of both signs. */
 async function sampleBatch(engine: Engine, policy: Policy): Promise<PolicyDatum[]> {
-  const prompts = ['one', 'two and more'].map((text) => engine.tokenizer.encode(text))
+  // The longest is longer than the tiles in which a GPU computes attention.
+  const prompts = ['one', 'two and more', 'and so on '.repeat(20)].map((text) =>
+    engine.tokenizer.encode(text),
+  )
   const completions = await policy.sample(
     prompts.map((prompt, seed) => ({ prompt, n: 2, seed })),
     { maxTokens: 12, temperature, topP: 1, stop: engine.tokenizer.stop },

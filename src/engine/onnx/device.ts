@@ -1,6 +1,9 @@
 /** Which devices ONNX Runtime can compute on here, found out by computing on each. */
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { UserError } from '../../errors.ts'
 import { emit } from '../graph/emit.ts'
@@ -56,6 +59,9 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
 }
 
 async function tryDevice(device: Device): Promise<Probe> {
+  if (device === 'cuda' && !cudaProviderInstalled()) {
+    return { device, found: null, detail: `its provider is not installed${advice(device)}` }
+  }
   // The CPU's halves are slower than its single precision.
   const order: Precision[] = device === 'cpu' ? ['float32'] : ['float16', 'float32']
   let detail = ''
@@ -74,6 +80,14 @@ async function tryDevice(device: Device): Promise<Probe> {
     }
   }
   return { device, found: null, detail }
+}
+
+/** The provider is a library of its own, which the npm package leaves out. */
+function cudaProviderInstalled(): boolean {
+  const folder = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  const library =
+    process.platform === 'win32' ? 'onnxruntime_providers_cuda.dll' : 'libonnxruntime_providers_cuda.so'
+  return existsSync(join(folder, 'bin/napi-v6', process.platform, process.arch, library))
 }
 
 /** Runtime errors are long: what matters is the library that cannot be loaded, or the last sentence. */
@@ -99,7 +113,7 @@ async function productError(device: Device, precision: Precision): Promise<numbe
   const b = input('b', [SIZE, SIZE])
   const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
   const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
-  const program = await compile(bytes, { provider: device })
+  const program = await compile(bytes, { provider: device, quiet: true })
   const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
   const { product: found } = await program

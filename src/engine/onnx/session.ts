@@ -16,6 +16,8 @@ export interface CompileOptions {
   /** Threads inside each operator. */
   threads?: number
   provider?: Provider
+  /** Says nothing on stderr: errors are expected. */
+  quiet?: boolean
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
   constants?: ReadonlyMap<string, Uint8Array>
   /** The outputs that stay on the device (WebGPU); the others come to the host. */
@@ -24,7 +26,7 @@ export interface CompileOptions {
 
 export async function compile(
   bytes: Uint8Array,
-  { threads = 1, provider = 'cpu', constants, onDevice = [] }: CompileOptions = {},
+  { threads = 1, provider = 'cpu', quiet = false, constants, onDevice = [] }: CompileOptions = {},
 ): Promise<Program> {
   const session = await ort.InferenceSession.create(bytes, {
     executionProviders: [provider],
@@ -32,7 +34,7 @@ export async function compile(
     interOpNumThreads: 1,
     executionMode: 'sequential',
     graphOptimizationLevel: 'all',
-    logSeverityLevel: 3,
+    logSeverityLevel: quiet ? 4 : 3,
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
     ...(onDevice.length > 0 && { preferredOutputLocation: located(onDevice) }),
     // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.

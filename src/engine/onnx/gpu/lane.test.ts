@@ -1,0 +1,150 @@
+/**
+ * The GPU lane's graphs, on the CPU in single precision: what they compute is held to the CPU lane's. On a device,
+ * `selftest --device` does the same.
+ */
+import { fileURLToPath } from 'node:url'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { random } from '../../../random.ts'
+import { openCheckpoint, projections } from '../../checkpoint/model.ts'
+import type { Completion } from '../../contract.ts'
+import { type Lane, type LaneOptions, openLane } from '../lane.ts'
+import { loraA, loraB } from '../programs.ts'
+import { openGpuLane } from './lane.ts'
+
+const RANK = 4
+const adapter = { rank: RANK, scale: 2 }
+const models = [
+  { name: 'the base', overlay: null },
+  { name: 'an adapter', overlay: 0, adapter },
+]
+
+describe.each(['llama', 'qwen2', 'qwen3'])('a %s on the GPU lane', (architecture) => {
+  let cpu: Lane
+  let gpu: Lane
+  let vocabulary = 0
+
+  beforeAll(async () => {
+    const folder = fileURLToPath(new URL(`../../fixtures/${architecture}`, import.meta.url))
+    const checkpoint = await openCheckpoint(folder)
+    const { config } = checkpoint
+    vocabulary = config.vocabSize
+    const weights = [...(await checkpoint.loadWeights())].map(([name, { shape, data }]) => ({
+      name,
+      shape,
+      data,
+    }))
+    const options: LaneOptions = {
+      config,
+      weights,
+      threads: 1,
+      prefillTokens: 1000,
+      packsSteps: false,
+      rotaryLength: 64,
+      place: { device: 'cpu', precision: 'float32' },
+    }
+    cpu = openLane(options)
+    gpu = await openGpuLane(options)
+    const stream = random('gpu lane', architecture)
+    const draw = (shape: number[]) => ({
+      shape,
+      data: Float32Array.from({ length: shape[0] * shape[1] }, () => 0.1 * stream.normal()),
+    })
+    const tensors = projections(config).flatMap(({ name, in: inputs, out }) => [
+      { name: loraA(name), ...draw([RANK, inputs]) },
+      { name: loraB(name), ...draw([out, RANK]) },
+    ])
+    for (const lane of [cpu, gpu]) await lane.overlay({ kind: 'overlay', id: 0, tensors })
+  })
+
+  const prompt = (length: number, seed: number) =>
+    Array.from({ length }, (_, i) => (i * 7 + seed * 13 + 3) % vocabulary)
+  /** Samples of prompts of different lengths. */
+  const generate = async (model: (typeof models)[number], sampling: { topP: number; stop: number[] }) => {
+    const requests = [
+      { prompt: prompt(9, 1), n: 3, seed: 1 },
+      { prompt: prompt(1, 2), n: 2, seed: 2 },
+      { prompt: prompt(37, 5), n: 1, seed: 3 },
+    ]
+    const settings = { maxTokens: 12, temperature: 0.9, ...sampling }
+    const groups = await gpu.generate(
+      { kind: 'generate', ...model, requests, sampling: settings },
+      () => {},
+      () => {},
+    )
+    return groups.flatMap((group, r) => group.map((sample) => ({ prompt: requests[r].prompt, sample })))
+  }
+  const batchOf = (samples: { prompt: number[]; sample: Completion }[]) => ({
+    rows: samples.map(({ prompt, sample }, i) => ({
+      prompt,
+      members: [i],
+      length: prompt.length + sample.tokens.length - 1,
+    })),
+    completions: samples.map(({ sample }) => sample.tokens),
+  })
+
+  it.each(models)('samples what the CPU scores alike, with $name', async (model) => {
+    for (const topP of [1, 0.6]) {
+      const samples = await generate(model, { topP, stop: [] })
+      const scores = await cpu.score({
+        kind: 'score',
+        ...model,
+        batches: [batchOf(samples)],
+        temperature: 0.9,
+      })
+      samples.forEach(({ sample }, i) => {
+        expect(sample.tokens).toHaveLength(12)
+        sample.logprobs.forEach((logprob, t) => {
+          expect(Math.abs(logprob - (scores.get(i)?.[t] ?? 0))).toBeLessThan(2e-5)
+          // The nucleus holds at least topP, so renormalising adds at most that much.
+          const gain = sample.samplingLogprobs[t] - logprob
+          expect(gain).toBeGreaterThan(-1e-5)
+          expect(gain).toBeLessThan(-Math.log(topP) + 1e-4)
+        })
+      })
+    }
+  })
+
+  it('draws the same from the same seeds, and ends at a stop token', async () => {
+    const [first, again] = [
+      await generate(models[0], { topP: 1, stop: [] }),
+      await generate(models[0], { topP: 1, stop: [] }),
+    ]
+    expect(first).toEqual(again)
+    const stop = first[0].sample.tokens[4]
+    const cut = await generate(models[0], { topP: 1, stop: [stop] })
+    cut.forEach(({ sample }, i) => {
+      const whole = first[i].sample.tokens
+      const end = whole.indexOf(stop)
+      expect(sample.finish).toBe(end < 0 ? 'length' : 'stop')
+      expect(sample.tokens).toEqual(end < 0 ? whole : whole.slice(0, end + 1))
+    })
+  })
+
+  it('learns what the CPU learns', async () => {
+    const model = models[1]
+    const samples = await generate(model, { topP: 1, stop: [] })
+    const job = {
+      kind: 'train',
+      ...model,
+      batches: [
+        {
+          ...batchOf(samples),
+          advantages: samples.map(({ sample }) => sample.tokens.map((_, t) => ((t % 3) - 1) / 100)),
+          old: samples.map(({ sample }) => sample.logprobs),
+        },
+      ],
+      loss: 'policy_gradient',
+      temperature: 0.9,
+      low: 0.8,
+      high: 1.28,
+      names: [loraA('model.layers.0.self_attn.q_proj'), loraB('model.layers.1.mlp.down_proj')],
+    } as const
+    const [a, b] = [await cpu.train(job), await gpu.train(job)]
+    expect(b.loss).toBeCloseTo(a.loss, 6)
+    a.gradients.forEach((gradient, n) => {
+      gradient.forEach((value, i) => {
+        expect(Math.abs(value - b.gradients[n][i])).toBeLessThan(1e-6)
+      })
+    })
+  })
+})
