@@ -4,7 +4,7 @@ import { loadTokenizer } from '../../tokens/tokenizer.ts'
 import { openCheckpoint } from '../checkpoint/model.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
-import { chooseDevice, type Device, deviceMemory } from './device.ts'
+import { chooseDevice, type Device, deviceMemory, type FoundDevice } from './device.ts'
 import { defaultLimits, gpuLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
 import { runtimeVersion } from './session.ts'
@@ -38,17 +38,20 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
   return {
     info: {
       engine: 'onnx',
-      device: precision === 'float16' ? `${device}, half precision` : device,
+      device: describe(place),
       model: name,
       parameters: base.parameters,
       versions: { 'onnxruntime-node': runtimeVersion },
     },
-    notices: tokenizer.hasTemplate
-      ? []
-      : [
-          `${name} has no chat template: its prompts are written as plain text, "User: ..." and "Assistant:", which ` +
-            'suits a model that was never trained to chat and no other.',
-        ],
+    notices: [
+      ...(options.device === 'auto' ? [`Computing on ${describe(place)}.`] : []),
+      ...(tokenizer.hasTemplate
+        ? []
+        : [
+            `${name} has no chat template: its prompts are written as plain text, "User: ..." and "Assistant:", which ` +
+              'suits a model that was never trained to chat and no other.',
+          ]),
+    ],
     tokenizer,
     contextLength: config.contextLength,
     async createPolicy({ lora } = {}) {
@@ -56,4 +59,8 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
     },
     close: () => base.close(),
   }
+}
+
+function describe({ device, precision }: FoundDevice): string {
+  return precision === 'float16' ? `${device}, half precision` : device
 }
