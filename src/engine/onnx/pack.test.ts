@@ -63,6 +63,19 @@ describe('packing', () => {
     }
   })
 
+  it('keeps to a budget in which a row costs more than its length', () => {
+    const sequences = Array.from({ length: 20 }, (_, i) => ({
+      prompt: Array.from({ length: 10 }, (_, t) => t + 100 * i),
+      completion: Array.from({ length: 1 + 3 * i }, (_, t) => t),
+    }))
+    const rowCost = (length: number) => length * length
+    const batches = planBatches(sequences, { tokenBudget: 10_000, rowCost, rowLimit: 200, lanes: 1 })
+    const costs = batches.map((rows) => rows.reduce((sum, { length }) => sum + rowCost(length), 0))
+    expect(batches.length).toBeGreaterThan(1)
+    // A batch is over by less than the row that ended it.
+    expect(Math.max(...costs)).toBeLessThan(10_000 + 67 ** 2)
+  })
+
   it('computes a shared prompt once', () => {
     const prompt = [1, 2, 3, 4]
     const sequences = [[5, 6], [7, 8, 9], [5]].map((completion) => ({ prompt, completion }))

@@ -31,14 +31,26 @@ import { fuseProgram, generationProgram, prefillProgram, stepProgram } from './p
 /** One sample on its way. */
 interface Slot {
   request: SampleRequest
+  /** Its number within the request. */
+  sample: number
   random: Random
   completion: Completion
+}
+
+/** A sample at its start, where a second try begins anew too. */
+function fresh({ request, sample }: Pick<Slot, 'request' | 'sample'>): Slot {
+  return {
+    request,
+    sample,
+    random: random('sample', request.seed, sample),
+    completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
+  }
 }
 
 export async function openGpuLane(options: LaneOptions): Promise<Lane> {
   const { config, threads } = options
   const { device: provider, precision } = options.place
-  // The WebGPU provider has no Loop; but for it, the CPU's too is used, by the tests.
+  // WebGPU's provider has no Loop. CUDA's has, and the CPU's, which the tests use.
   const loops = provider !== 'webgpu'
   const half = config.headDim / 2
   const tables = rotaryTables(config, options.rotaryLength)
@@ -229,23 +241,21 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     },
     async generate(job, onTokens, check) {
       const { requests } = job
-      const groups = requests.map((request) =>
-        Array.from(
-          { length: request.n },
-          (_, sample): Slot => ({
-            request,
-            random: random('sample', request.seed, sample),
-            completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
-          }),
-        ),
+      const slots = requests.flatMap((request, group) =>
+        Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
       )
-      await halvingOnLack(groups.flat(), 'samples', async (slots) => {
+      const groups: Completion[][] = requests.map(() => [])
+      await halvingOnLack(slots, 'samples', async (some) => {
         check()
-        if (loops) await generateLooping(job, slots)
-        else await generateStepping(job, slots, check)
-        onTokens(slots.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
+        const started = some.map(fresh)
+        if (loops) await generateLooping(job, started)
+        else await generateStepping(job, started, check)
+        onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
+        some.forEach(({ group, sample }, i) => {
+          groups[group][sample] = started[i].completion
+        })
       })
-      return groups.map((group) => group.map(({ completion }) => completion))
+      return groups
     },
     async score(job) {
       const { adapter, batches, temperature } = job
