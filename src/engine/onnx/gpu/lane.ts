@@ -107,6 +107,8 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     if (loops) constants.set(name, new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength))
     else Object.assign(resident, await place([{ name, shape, bits }]))
   }
+  // Of a large model, gigabytes that nobody needs now.
+  options.weights = []
 
   const overlays = new Map<number, Values>()
   const fused = new Map<string, Values>()
