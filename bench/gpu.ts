@@ -128,7 +128,7 @@ const say = (text: string) => process.stderr.write(`${text}\n`)
 
 const place = await chooseDevice(flags.device as Device | 'auto')
 const memory = await deviceMemory(place.device)
-const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place.precision)
+const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place)
 const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
 say(
   `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,

@@ -66,7 +66,7 @@ const place = await chooseDevice(flags.device as Device | 'auto')
 const limits =
   place.device === 'cpu'
     ? defaultLimits(config)
-    : gpuLimits(config, await deviceMemory(place.device), place.precision)
+    : gpuLimits(config, await deviceMemory(place.device), place)
 const base = openBase(config, await checkpoint.loadWeights(), limits, { givesUp: true, place })
 const policy = loraPolicy(base, model, lora)
 

@@ -118,7 +118,7 @@ export function emit(
         opType: node.op,
         domain: node.domain,
         input: node.inputs.map((tensor) => (tensor === null ? '' : nameOf(tensor))),
-        output: node.outputs.map(nameOf),
+        output: outputNames(node, nameOf),
         attribute: attributes,
       },
     ]
@@ -165,6 +165,15 @@ export function emit(
     },
   }
   return Model.encode(Model.fromObject(message)).finish()
+}
+
+function outputNames({ outputs, outputNumbers }: Node, nameOf: (tensor: Tensor) => string): string[] {
+  if (outputNumbers === undefined) return outputs.map(nameOf)
+  const names: string[] = Array(Math.max(...outputNumbers) + 1).fill('')
+  outputNumbers.forEach((number, i) => {
+    names[number] = nameOf(outputs[i])
+  })
+  return names
 }
 
 function identity(from: string, to: string): object {

@@ -57,6 +57,8 @@ const rules: Record<string, Rule> = {
   ReduceSum: (g, node, [x]) => [ops.add(ops.zerosLike(x), keepReduced(g, node, x)), null],
   Softmax: (g, _, __, y) => {
     const weighted = ops.mul(g, y)
+    // In halves the difference comes first, so that it is not one of two products that were rounded.
+    if (y.dtype === 'float16') return [ops.mul(y, ops.sub(g, ops.reduceSum(weighted, [-1])))]
     return [ops.sub(weighted, ops.mul(y, ops.reduceSum(weighted, [-1])))]
   },
   LogSoftmax: (g, _, __, y) => [ops.sub(g, ops.mul(ops.exp(y), ops.reduceSum(g, [-1])))],

@@ -218,6 +218,27 @@ export function rmsNorm(x: Tensor, weight: Tensor, epsilon: number): Tensor {
 }
 
 /**
+ * x + y and its RMSNorm in one operator, both in x's type, sums of squares in single precision; not differentiable.
+ */
+export function addRmsNorm(
+  x: Tensor,
+  y: Tensor,
+  weight: Tensor,
+  epsilon: number,
+): { sum: Tensor; normed: Tensor } {
+  const same = { shape: x.shape, dtype: x.dtype }
+  const [normed, sum] = apply(
+    'SkipSimplifiedLayerNormalization',
+    [x, y, weight],
+    [same, same],
+    { epsilon: { float: epsilon } },
+    MICROSOFT,
+    [0, 3],
+  )
+  return { sum, normed }
+}
+
+/**
  * Rotary position embedding (Su et al. 2021, halves rotated as in Llama) of x [batch, time, heads * headDim], with
  * positions [batch, time] and tables of cosines and sines [context, headDim / 2].
  */
@@ -314,7 +335,7 @@ export interface GroupedAttention {
  * Causal attention with rotary positions and a cache (ONNX Runtime's GroupQueryAttention); not differentiable. q
  * [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated. Rows are filled from the
  * left: `last` int32 [batch] is the index of each row's last position, the new ones counted, `total` int32 [] the longest
- * row's length. Without a past the cache is the new keys and values; the past [batch, kvHeads, window, headDim] must have
+ * row's length, or more. Where q, k and v are cut from one product, the operator takes that, uncut. Without a past the cache is the new keys and values; the past [batch, kvHeads, window, headDim] must have
  * room for the new ones, and what comes out is as long.
  */
 export function groupedAttention(
@@ -326,12 +347,11 @@ export function groupedAttention(
   const [batch, time] = q.shape
   const window = past === null ? time : past.key.shape[2]
   const cache = { shape: [batch, kvHeads, window, headDim], dtype: q.dtype }
+  const whole = uncut([q, k, v])
   const [mixed, key, value] = apply(
     'GroupQueryAttention',
     [
-      q,
-      k,
-      v,
+      ...(whole === null ? [q, k, v] : [whole, null, null]),
       past?.key ?? null,
       past?.value ?? null,
       position.last,
@@ -344,6 +364,14 @@ export function groupedAttention(
     MICROSOFT,
   )
   return { mixed, key, value }
+}
+
+/** What the given tensors are the parts of, all and in order; null where they are not. */
+function uncut(parts: readonly Tensor[]): Tensor | null {
+  const { source } = parts[0]
+  if (source.kind !== 'node' || source.node.op !== 'Split') return null
+  const { inputs, outputs } = source.node
+  return outputs.length === parts.length && parts.every((part, i) => part === outputs[i]) ? inputs[0] : null
 }
 
 /** Run-time size of one axis: int32 []. */

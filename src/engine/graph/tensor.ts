@@ -37,6 +37,8 @@ export interface Node {
   /** null stands for an optional input left out. */
   inputs: readonly (Tensor | null)[]
   outputs: Tensor[]
+  /** The operator's own numbers of these outputs, where others before them are left out. */
+  outputNumbers?: readonly number[]
   attributes: Readonly<Record<string, Attribute>>
   /** A loop's body. */
   body?: Body
@@ -70,8 +72,9 @@ export function apply(
   outputs: readonly { shape: Shape; dtype?: DType }[],
   attributes: Readonly<Record<string, Attribute>> = {},
   domain: Node['domain'] = '',
+  outputNumbers?: readonly number[],
 ): Tensor[] {
-  const node: Node = { op, domain, inputs, outputs: [], attributes }
+  const node: Node = { op, domain, inputs, outputs: [], outputNumbers, attributes }
   node.outputs = outputs.map(({ shape, dtype = 'float32' }, output) => ({
     shape,
     dtype,

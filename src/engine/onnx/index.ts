@@ -29,11 +29,10 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
   const { config } = checkpoint
   const tokenizer = await loadTokenizer(model)
   const place = await chooseDevice(options.device ?? 'cpu')
-  const { device, precision } = place
   const limits =
-    device === 'cpu'
+    place.device === 'cpu'
       ? defaultLimits(config, threads)
-      : gpuLimits(config, await deviceMemory(device), precision)
+      : gpuLimits(config, await deviceMemory(place.device), place)
   const base = openBase(config, await checkpoint.loadWeights(), limits, { givesUp: true, place })
   return {
     info: {

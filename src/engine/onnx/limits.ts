@@ -3,7 +3,7 @@ import { availableParallelism, totalmem } from 'node:os'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import type { Limits } from './base.ts'
-import type { Precision } from './model.ts'
+import type { FoundDevice } from './device.ts'
 
 /**
  * Below this many parameters an adapter is folded into a copy of the projections before sampling: the copy is small,
@@ -41,7 +41,7 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
  * On a GPU: as much at once as is planned to fit in `memory` bytes. What the plan leaves out, such as gaps between
  * allocations, is met by halving a batch that does not fit.
  */
-export function gpuLimits(config: ModelConfig, memory: number, precision: Precision): Limits {
+export function gpuLimits(config: ModelConfig, memory: number, { device, precision }: FoundDevice): Limits {
   const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
   const unit = precision === 'float16' ? 2 : 4
   // Each program that runs holds its own weights on CUDA: sampling with and without a nucleus, scoring, training.
@@ -54,8 +54,9 @@ export function gpuLimits(config: ModelConfig, memory: number, precision: Precis
     unit * (2 * hiddenSize + 3 * heads * headDim + 4 * kvHeads * headDim + 4 * intermediateSize)
   // Logits, their softmax and its gradient, in single precision.
   const perToken = layers * perLayer + 5 * 4 * vocabSize
-  // Attention's shares, kept in both precisions, and a few of that size at work in one layer.
-  const perPair = heads * (layers * (4 + unit) + 6 * 4)
+  // Attention's shares, kept in what the softmax is computed in (and as operands), and a few at work in one layer.
+  const softmax = device === 'webgpu' ? 4 : unit
+  const perPair = heads * (layers * (softmax === unit ? unit : softmax + unit) + 6 * softmax)
   const rowCost = (length: number) => length * perToken + length * length * perPair
   const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
   return {

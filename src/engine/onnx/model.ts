@@ -6,7 +6,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import * as ops from '../graph/ops.ts'
-import { constant, input, type Shape, type Tensor } from '../graph/tensor.ts'
+import { constant, type DType, input, type Shape, type Tensor } from '../graph/tensor.ts'
 
 /**
  * What matrix products and the cache are computed in: single precision, or halves. Norms, softmax, log-probabilities,
@@ -42,6 +42,25 @@ export type Linear = (x: Tensor, name: string) => Tensor
 /** q [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated; the output as q. */
 export type Attention = (q: Tensor, k: Tensor, v: Tensor, layer: number) => Tensor
 
+/**
+ * The residual stream after one more part, and its norm, which the next product reads. `part` null: nothing is added.
+ * `name` is the norm's.
+ */
+export type AddNorm = (
+  stream: Tensor,
+  part: Tensor | null,
+  name: string,
+) => { stream: Tensor; normed: Tensor }
+
+/** In single precision, differentiable; `dtype` is what the products read. */
+export function addNorm(config: ModelConfig, weight: Parameters, dtype: DType): AddNorm {
+  return (stream, part, name) => {
+    const sum = part === null ? stream : ops.add(stream, ops.cast(part, 'float32'))
+    const normed = ops.rmsNorm(sum, weight(`${name}.weight`), config.rmsNormEps)
+    return { stream: sum, normed: ops.cast(normed, dtype) }
+  }
+}
+
 export interface ForwardInputs {
   /** int64 [batch, time]. */
   tokens: Tensor
@@ -49,31 +68,34 @@ export interface ForwardInputs {
   rows: Tensor
 }
 
-/** Logits [rows, vocabulary] of the positions asked for. */
+/** Logits [rows, vocabulary] of the positions asked for. `stream` says how the residual stream is held. */
 export function forward(
   config: ModelConfig,
   weight: Parameters,
   linear: Linear,
   attention: Attention,
   { tokens, rows }: ForwardInputs,
+  stream?: { dtype: DType; addNorm: AddNorm },
 ): Tensor {
   const embedding = weight('model.embed_tokens.weight')
-  const half = (y: Tensor) => ops.cast(y, embedding.dtype)
-  const single = (y: Tensor) => ops.cast(y, 'float32')
-  let x = single(ops.gather(embedding, tokens))
+  const norm = stream?.addNorm ?? addNorm(config, weight, embedding.dtype)
+  let x = ops.cast(ops.gather(embedding, tokens), stream?.dtype ?? 'float32')
+  let part: Tensor | null = null
   for (let layer = 0; layer < config.layers; layer++) {
     const prefix = `model.layers.${layer}`
-    const norm = (y: Tensor, name: string) =>
-      half(ops.rmsNorm(single(y), weight(`${prefix}.${name}.weight`), config.rmsNormEps))
     const headNorm = (y: Tensor, name: string, heads: number) => {
       if (!config.qkNorm) return y
       const split: Shape = [y.shape[0], y.shape[1], heads, config.headDim]
-      return ops.reshape(norm(ops.reshape(y, split), name), y.shape)
+      const single = ops.cast(ops.reshape(y, split), 'float32')
+      const normed = ops.rmsNorm(single, weight(`${prefix}.self_attn.${name}.weight`), config.rmsNormEps)
+      return ops.reshape(ops.cast(normed, y.dtype), y.shape)
     }
-    const h = norm(x, 'input_layernorm')
+    const before = norm(x, part, `${prefix}.input_layernorm`)
+    const h = before.normed
+    x = before.stream
     let mixed = attention(
-      headNorm(linear(h, `${prefix}.self_attn.q_proj`), 'self_attn.q_norm', config.heads),
-      headNorm(linear(h, `${prefix}.self_attn.k_proj`), 'self_attn.k_norm', config.kvHeads),
+      headNorm(linear(h, `${prefix}.self_attn.q_proj`), 'q_norm', config.heads),
+      headNorm(linear(h, `${prefix}.self_attn.k_proj`), 'k_norm', config.kvHeads),
       linear(h, `${prefix}.self_attn.v_proj`),
       layer,
     )
@@ -82,15 +104,15 @@ export function forward(
       x = ops.gather(ops.flatten(x), rows)
       mixed = ops.gather(ops.flatten(mixed), rows)
     }
-    x = ops.add(x, single(linear(mixed, `${prefix}.self_attn.o_proj`)))
-    const m = norm(x, 'post_attention_layernorm')
+    const between = norm(x, linear(mixed, `${prefix}.self_attn.o_proj`), `${prefix}.post_attention_layernorm`)
+    const m = between.normed
+    x = between.stream
     const gate = ops.silu(linear(m, `${prefix}.mlp.gate_proj`))
-    const hidden = ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`))
-    x = ops.add(x, single(linear(hidden, `${prefix}.mlp.down_proj`)))
+    part = linear(ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`)), `${prefix}.mlp.down_proj`)
   }
   const head = config.tieEmbeddings ? embedding : weight('lm_head.weight')
-  const last = half(ops.rmsNorm(x, weight('model.norm.weight'), config.rmsNormEps))
-  return single(ops.matmul(last, head, { transposeB: true }))
+  const last = norm(x, part, 'model.norm').normed
+  return ops.cast(ops.matmul(last, head, { transposeB: true }), 'float32')
 }
 
 /** The frozen base's own linear maps. */
@@ -136,18 +158,20 @@ function byHead({ kvHeads, headDim }: ModelConfig, x: Tensor): Tensor {
 
 /** Added to a score to hide it. */
 export const MASKED = -1e9
+/** The same in halves, which reach no further than 65504. */
+const MASKED_HALF = -6e4
 
 /**
  * What is added to attention scores of packed rows, [batch, 1, time, time]: 0 where a position sees another, MASKED
  * where not. Each sees what stands before it in its own segment and in segment 0, the prompt that a row shares.
  * `segments` int32 [batch, time]; `order` int32 [time] is 0, 1, 2 ...
  */
-export function segmentMask(segments: Tensor, order: Tensor): Tensor {
+export function segmentMask(segments: Tensor, order: Tensor, dtype: Precision = 'float32'): Tensor {
   const [batch, time] = segments.shape
   const looking = ops.reshape(segments, [batch, time, 1])
   const seen = ops.reshape(segments, [batch, 1, time])
-  const shown = constant(0)
-  const hidden = constant(MASKED)
+  const shown = constant(0, dtype)
+  const hidden = constant(dtype === 'float16' ? MASKED_HALF : MASKED, dtype)
   const own = ops.where(ops.equal(looking, seen), shown, hidden)
   const visible = ops.where(ops.equal(seen, 0), shown, own)
   const before = ops.lessOrEqual(ops.reshape(order, [1, time]), ops.reshape(order, [time, 1]))
@@ -159,7 +183,8 @@ export type KeepCache = (layer: number, key: Tensor, value: Tensor) => void
 
 /**
  * Attention over whole sequences, differentiable. `mask` [batch or 1, 1, time, time] is added to the scores (0 or very
- * negative), so that several completions can share one prompt in a row; positions are int64 [batch, time].
+ * negative), so that several completions can share one prompt in a row; positions are int64 [batch, time]. The softmax is
+ * in the mask's type.
  */
 export function fullAttention(
   config: ModelConfig,
@@ -185,7 +210,7 @@ export function fullAttention(
     const value = byHead(config, v)
     keep?.(layer, key, value)
     const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
-    const perHead = ops.add(ops.cast(ops.reshape(scores, [batch, heads, time, time]), 'float32'), mask)
+    const perHead = ops.add(ops.cast(ops.reshape(scores, [batch, heads, time, time]), mask.dtype), mask)
     const shares = ops.cast(ops.softmax(perHead), v.dtype)
     const probabilities = ops.reshape(shares, [batch, kvHeads, rows, time])
     const mixed = ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])

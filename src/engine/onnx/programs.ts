@@ -75,7 +75,10 @@ export function sequenceProgram(
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
   const segments = input('segments', ['batch', 'time'], 'int32')
-  const mask = model.segmentMask(segments, input('order', ['time'], 'int32'))
+  // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
+  // the values. Keeping them so alone is a third of the memory.
+  const shares = target.plain ? 'float32' : precision
+  const mask = model.segmentMask(segments, input('order', ['time'], 'int32'), shares)
   const attention = model.fullAttention(config, rotaryInputs(config, context), positionsInput(), mask)
   const logits = model.forward(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int32'),

@@ -26,7 +26,7 @@ import {
   type Value,
   type Values,
 } from '../session.ts'
-import { fuseProgram, generationProgram, prefillProgram, stepProgram } from './programs.ts'
+import { fuseProgram, generationProgram, prefillProgram, STEPS_A_TURN, stepProgram } from './programs.ts'
 
 /** One sample on its way. */
 interface Slot {
@@ -53,15 +53,17 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
   // WebGPU's provider has no Loop. CUDA's has, and the CPU's, which the tests use.
   const loops = provider !== 'webgpu'
   const half = config.headDim / 2
-  const tables = rotaryTables(config, options.rotaryLength)
-  const shape = [options.rotaryLength, half]
+  // A turn of the loop may go past the last token asked for.
+  const positions = options.rotaryLength + STEPS_A_TURN
+  const tables = rotaryTables(config, positions)
+  const shape = [positions, half]
   const arrays: NamedArray[] = [
     ...options.weights,
     { name: 'cos', shape, data: tables.cos },
     { name: 'sin', shape, data: tables.sin },
   ]
   const settings: CompileOptions = { provider, threads }
-  const target: Target = { precision, plain: provider === 'webgpu', context: options.rotaryLength }
+  const target: Target = { precision, plain: provider === 'webgpu', context: positions }
   const constants = new Map<string, Uint8Array>()
   const resident: Record<string, Value> = {}
   const programs = new Map<string, Promise<Program>>()
@@ -145,7 +147,8 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     const generation = await program(`generate, nucleus ${nucleus}`, adapter, (target) =>
       generationProgram(config, { adapter, nucleus }, target),
     )
-    const uniforms = new Float32Array(sampling.maxTokens * slots.length)
+    const turns = Math.ceil(sampling.maxTokens / STEPS_A_TURN)
+    const uniforms = new Float32Array(turns * STEPS_A_TURN * slots.length)
     for (let step = 0; step < sampling.maxTokens; step++) {
       slots.forEach((slot, s) => {
         uniforms[step * slots.length + s] = slot.random.next()
@@ -153,10 +156,10 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     }
     const outputs = await generation.run([
       {
-        ...promptInputs(slots, sampling.maxTokens),
+        ...promptInputs(slots, turns * STEPS_A_TURN),
         ...samplingInputs(sampling, slots.length),
-        uniforms: floats(uniforms, [sampling.maxTokens, slots.length]),
-        steps: int64s([sampling.maxTokens], []),
+        uniforms: floats(uniforms, [turns, STEPS_A_TURN, slots.length]),
+        turns: int64s([turns], []),
       },
       ...valuesOf(job),
     ])
@@ -187,7 +190,8 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
       order: int32s(upTo(time), [time]),
       positions: int64s(Array(count).fill(upTo(time)).flat(), [count, time]),
     }
-    const window = { order: int32s(upTo(time + sampling.maxTokens), [time + sampling.maxTokens]) }
+    const length = time + sampling.maxTokens
+    const window = { order: int32s(upTo(length), [length]), length: int32s([length], []) }
     let state = await prefill.run([{ ...prompts, ...whole, ...fixed }, ...values])
     let waiting: Values[] = []
     for (let at = 0; at < sampling.maxTokens; at++) {
@@ -195,13 +199,12 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
         Float32Array.from(slots, (slot) => slot.random.next()),
         [slots.length],
       )
-      const total = int32s([time + at + 1], [])
       const positions = int64s(
         slots.map(({ request }) => request.prompt.length + at),
         [slots.length, 1],
       )
       const outputs = await step.run([
-        { uniform, total, positions },
+        { uniform, positions },
         window,
         fixed,
         renamed(state),
@@ -286,8 +289,8 @@ function weightBits(name: string, data: Float32Array, precision: Precision): Flo
   return bits
 }
 
-/** Each prompt once, which of them each sample continues, and room for as many tokens as may come. */
-function promptInputs(slots: readonly Slot[], maxTokens: number): Values {
+/** Each prompt once, which of them each sample continues, and how many tokens may come. */
+function promptInputs(slots: readonly Slot[], room: number): Values {
   const prompts = [...new Set(slots.map(({ request }) => request))]
   const indices = new Map(prompts.map((request, i) => [request, i]))
   const count = prompts.length
@@ -308,8 +311,7 @@ function promptInputs(slots: readonly Slot[], maxTokens: number): Values {
       slots.map(({ request }) => indices.get(request) as number),
       [slots.length],
     ),
-    live: floats(new Float32Array(slots.length).fill(1), [slots.length]),
-    room: floats(new Float32Array(maxTokens), [maxTokens]),
+    room: floats(new Float32Array(room), [room]),
   }
 }
 
@@ -320,6 +322,7 @@ function samplingInputs({ temperature, topP, stop }: Sampling, samples: number):
     temperature: scalar(temperature),
     topP: scalar(topP),
     stop: int32s(stops, [stops.length]),
+    live: floats(new Float32Array(samples).fill(1), [samples]),
     each: int32s(
       Array.from({ length: samples }, (_, i) => i),
       [samples],
@@ -339,7 +342,7 @@ function take(
   const drawn = outputs.drawn.data as Int32Array
   const logprobs = floatData(outputs.logprobs)
   const samplingLogprobs = floatData(outputs.samplingLogprobs)
-  const count = steps ?? drawn.length / slots.length
+  const count = steps ?? Math.min(maxTokens, drawn.length / slots.length)
   let live = false
   slots.forEach(({ completion }, s) => {
     for (let step = 0; step < count && completion.finish !== 'stop'; step++) {

@@ -38,7 +38,8 @@ function groups(config: ModelConfig): Group[] {
     return [
       group(`${prefix}.self_attn`, 'qkv', ['q_proj', 'k_proj', 'v_proj']),
       group(`${prefix}.self_attn`, 'o', ['o_proj']),
-      group(`${prefix}.mlp`, 'gate_up', ['gate_proj', 'up_proj']),
+      group(`${prefix}.mlp`, 'gate', ['gate_proj']),
+      group(`${prefix}.mlp`, 'up', ['up_proj']),
       group(`${prefix}.mlp`, 'down', ['down_proj']),
     ]
   }).flat()
@@ -51,12 +52,28 @@ interface FusedWeight {
   bias: Tensor | null
 }
 
-/** The weights that sampling uses, by group, with the adapter folded in. */
+/** The weights as sampling uses them. */
+interface Fused {
+  /** By group, with the adapter folded in. */
+  products: ReadonlyMap<string, FusedWeight>
+  /** By the norm's name, in the type that the products are computed in. */
+  norms: ReadonlyMap<string, Tensor>
+}
+
+/** Norms of the residual stream; `config.qkNorm`'s are not among them. */
+function streamNorms({ layers }: ModelConfig): string[] {
+  const each = Array.from({ length: layers }, (_, layer) =>
+    ['input_layernorm', 'post_attention_layernorm'].map((name) => `model.layers.${layer}.${name}`),
+  )
+  return [...each.flat(), 'model.norm']
+}
+
 function fusedWeights(
   config: ModelConfig,
   weight: model.Parameters,
+  precision: model.Precision,
   adapter: AdapterShape | undefined,
-): Map<string, FusedWeight> {
+): Fused {
   const shapes = weightShapes(config)
   const pairs = adapter && adapterPairs(config, adapter.rank)
   const folded = (name: string) => {
@@ -66,18 +83,21 @@ function fusedWeights(
     const [a, b] = [pair.a, pair.b].map((matrix) => ops.cast(matrix, base.dtype))
     return ops.addProduct(base, b, a, adapter.scale)
   }
-  return new Map(
-    groups(config).map(({ name, parts }) => [
-      name,
-      {
-        weight: joined(parts.map((part) => folded(part.name))),
-        transposed: false,
-        bias: shapes.has(`${parts[0].name}.bias`)
-          ? joined(parts.map((part) => weight(`${part.name}.bias`)))
-          : null,
-      },
-    ]),
-  )
+  const products = groups(config).map(({ name, parts }): [string, FusedWeight] => [
+    name,
+    {
+      weight: joined(parts.map((part) => folded(part.name))),
+      transposed: false,
+      bias: shapes.has(`${parts[0].name}.bias`)
+        ? joined(parts.map((part) => weight(`${part.name}.bias`)))
+        : null,
+    },
+  ])
+  const norms = streamNorms(config).map((name): [string, Tensor] => [
+    name,
+    ops.cast(weight(`${name}.weight`), precision),
+  ])
+  return { products: new Map(products), norms: new Map(norms) }
 }
 
 function joined(parts: readonly Tensor[]): Tensor {
@@ -85,19 +105,29 @@ function joined(parts: readonly Tensor[]): Tensor {
 }
 
 /** The linear maps by their own names, each group computed once for each input. */
-function fusedLinear(config: ModelConfig, fused: ReadonlyMap<string, FusedWeight>): model.Linear {
+function fusedLinear(config: ModelConfig, products: Fused['products']): model.Linear {
   const all = groups(config)
   let latest: { group: Group; x: Tensor; outputs: readonly Tensor[] } | null = null
   return (x, name) => {
     const group = all.find(({ parts }) => parts.some((part) => part.name === name)) as Group
     if (latest === null || latest.group !== group || latest.x !== x) {
-      const { weight, transposed, bias } = fused.get(group.name) as FusedWeight
+      const { weight, transposed, bias } = products.get(group.name) as FusedWeight
       const product = ops.matmul(x, weight, { transposeB: !transposed })
       const y = bias === null ? product : ops.add(product, bias)
       const sizes = group.parts.map(({ out }) => out)
       latest = { group, x, outputs: sizes.length === 1 ? [y] : ops.splitLast(y, sizes) }
     }
     return latest.outputs[group.parts.findIndex((part) => part.name === name)]
+  }
+}
+
+/** One operator for a part added to the residual stream and the norm of their sum, in the type of the products. */
+function fusedAddNorm({ rmsNormEps }: ModelConfig, norms: Fused['norms']): model.AddNorm {
+  return (stream, part, name) => {
+    const weight = norms.get(name) as Tensor
+    if (part === null) return { stream, normed: ops.rmsNorm(stream, weight, rmsNormEps) }
+    const { sum, normed } = ops.addRmsNorm(stream, part, weight, rmsNormEps)
+    return { stream: sum, normed }
   }
 }
 
@@ -115,8 +145,6 @@ interface State {
   logits: Tensor
   /** int32 [samples]: the last position that is filled. */
   last: Tensor
-  /** [samples]: 1 until a stop token was drawn, then 0. */
-  live: Tensor
   caches: Caches
 }
 
@@ -125,35 +153,37 @@ interface Context {
   config: ModelConfig
   /** Attention in plain operators: WebGPU's GroupQueryAttention was seen to be wrong for batches and long prompts. */
   plain: boolean
+  precision: model.Precision
   weight: model.Parameters
   linear: model.Linear
+  addNorm: model.AddNorm
   tables: model.RotaryTables
   /** [samples]: 0, 1, 2 ... */
   each: Tensor
   temperature: Tensor
   topP: Tensor | null
-  /** int32 [stops] */
-  stop: Tensor
 }
 
 function shared(
   config: ModelConfig,
   { precision = 'float32', context, plain = false }: Target,
   nucleus: boolean,
-  fused: (weight: model.Parameters) => ReadonlyMap<string, FusedWeight>,
+  fuse: (weight: model.Parameters, precision: model.Precision) => Fused,
 ): Context {
   const weight = model.parameters(config, precision)
+  const { products, norms } = fuse(weight, precision)
   const { cos, sin } = rotaryInputs(config, context)
   return {
     config,
     plain,
+    precision,
     weight,
-    linear: fusedLinear(config, fused(weight)),
+    linear: fusedLinear(config, products),
+    addNorm: fusedAddNorm(config, norms),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
     each: input('each', ['samples'], 'int32'),
     temperature: input('temperature', []),
     topP: nucleus ? input('topP', []) : null,
-    stop: input('stop', ['stops'], 'int32'),
   }
 }
 
@@ -164,7 +194,7 @@ function extend(
   position: { last: Tensor; total: Tensor },
   past: Caches | null,
 ): { logits: Tensor; caches: Caches } {
-  const { config, weight, linear, tables, plain } = context
+  const { config, weight, linear, addNorm, tables, plain, precision } = context
   const caches: Tensor[] = []
   const keep: model.KeepCache = (_, key, value) => caches.push(key, value)
   const fused: model.Attention = (q, k, v, layer) => {
@@ -178,7 +208,8 @@ function extend(
     : past === null
       ? promptAttention(context, keep)
       : writingAttention(context, position.last, past, keep)
-  return { logits: model.forward(config, weight, linear, attention, { tokens, rows }), caches }
+  const stream = { dtype: precision, addNorm }
+  return { logits: model.forward(config, weight, linear, attention, { tokens, rows }, stream), caches }
 }
 
 /** Causal attention of whole prompts. Inputs: `positions` int64 [prompts, time], `order` int32 [time] (0, 1, 2 ...). */
@@ -222,7 +253,7 @@ function writingAttention(
 }
 
 /** Computes each prompt once and hands it to its samples. */
-function prefill(context: Context): { start: State; time: Tensor } {
+function prefill(context: Context): { start: State; window: Tensor } {
   const tokens = input('tokens', ['prompts', 'time'], 'int32')
   const ends = input('ends', ['prompts'], 'int32')
   const rows = input('endRows', ['prompts'], 'int32')
@@ -233,32 +264,28 @@ function prefill(context: Context): { start: State; time: Tensor } {
   const start = {
     logits: ops.gather(logits, sampleOf),
     last: ops.gather(ends, sampleOf),
-    live: input('live', ['samples']),
     caches: caches.map((cache) => ops.withRoom(ops.gather(cache, sampleOf), room)),
   }
-  return { start, time }
+  return { start, window: ops.add(time, ops.size(room, 0)) }
 }
 
-/** Draws a token for each sample and feeds it; `total` int32 []: the longest row's length with that token. */
+/** Draws a token for each sample and feeds it; `window` int32 []: how many positions the caches hold. */
 function advance(
   context: Context,
   uniform: Tensor,
-  total: Tensor,
+  window: Tensor,
   state: State,
 ): { draws: Draws; state: State } {
-  const { stop, each } = context
   const [samples] = state.last.shape
   const draws = draw(state.logits, { ...context, uniform })
-  const stops = ops.equal(ops.reshape(draws.token, [samples, 1]), ops.reshape(stop, [1, 'stops']))
-  const stopped = ops.reshape(ops.reduceMax(ops.cast(stops, 'float32'), [1]), [samples])
   const last = ops.add(state.last, 1)
   const { logits, caches } = extend(
     context,
-    { tokens: ops.reshape(draws.token, [samples, 1]), rows: each },
-    { last, total },
+    { tokens: ops.reshape(draws.token, [samples, 1]), rows: context.each },
+    { last, total: window },
     state.caches,
   )
-  return { draws, state: { logits, last, live: ops.sub(state.live, ops.mul(state.live, stopped)), caches } }
+  return { draws, state: { logits, last, caches } }
 }
 
 export interface GenerationOptions {
@@ -268,33 +295,61 @@ export interface GenerationOptions {
 }
 
 /**
+ * Steps in one turn of the loop. The caches that come into a turn are copied, those within it are written in place, and
+ * each turn waits for the device to tell whether to go on.
+ */
+export const STEPS_A_TURN = 4
+
+/**
  * A whole generation in one run, for a provider that can loop.
  *
  * Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32 [prompts], each prompt's last position;
  * `endRows` int32 [prompts], the same counted through the flattened batch; `sampleOf` int32 [samples], the prompt of
- * each sample; `each` int32 [samples] (0, 1, 2 ...); `live` [samples], all 1; `uniforms` [steps, samples]; `steps` int64
- * []; `room` [steps], only its size counts; `stop` int32 [stops]; `temperature` []; `topP` [] for a nucleus; rotary tables, weights, adapter.
- * Outputs: `drawn` int32, `logprobs` and `samplingLogprobs` [steps run, samples]; it ends when no sample is live.
+ * each sample; `each` int32 [samples] (0, 1, 2 ...); `live` [samples], all 1; `uniforms` [turns, STEPS_A_TURN, samples];
+ * `turns` int64 []; `room` [turns * STEPS_A_TURN], only its size counts; `stop` int32 [stops]; `temperature` []; `topP` []
+ * for a nucleus; rotary tables, weights, adapter.
+ * Outputs: `drawn` int32, `logprobs` and `samplingLogprobs` [turns run, STEPS_A_TURN * samples], step by step; it ends
+ * after the turn in which the last sample drew its stop token.
  */
 export function generationProgram(
   config: ModelConfig,
   { adapter, nucleus }: GenerationOptions,
   target: Target = {},
 ): Uint8Array {
-  const context = shared(config, target, nucleus, (weight) => fusedWeights(config, weight, adapter))
-  const { start, time } = prefill(context)
-  const uniforms = input('uniforms', ['steps', 'samples'])
+  const context = shared(config, target, nucleus, (weight, precision) =>
+    fusedWeights(config, weight, precision, adapter),
+  )
+  const { start, window } = prefill(context)
+  const uniforms = input('uniforms', ['turns', STEPS_A_TURN, 'samples'])
+  const stop = input('stop', ['stops'], 'int32')
   const { collected } = ops.loop(
-    input('steps', [], 'int64'),
-    [start.logits, start.last, start.live, ...start.caches],
-    (index, [logits, last, live, ...caches]) => {
-      const total = ops.add(ops.add(time, 1), ops.cast(index, 'int32'))
-      const uniform = ops.gather(uniforms, index)
-      const { draws, state } = advance(context, uniform, total, { logits, last, live, caches })
+    input('turns', [], 'int64'),
+    [input('live', ['samples']), start.logits, start.last, ...start.caches],
+    (turn, [live, logits, last, ...caches]) => {
+      const uniform = ops.gather(uniforms, turn)
+      let state: State = { logits, last, caches }
+      const draws: Draws[] = []
+      for (let step = 0; step < STEPS_A_TURN; step++) {
+        const next = advance(context, ops.gather(uniform, constant(step, 'int64')), window, state)
+        draws.push(next.draws)
+        state = next.state
+      }
+      const inTurn = (part: keyof Draws) =>
+        ops.concatLast(
+          draws.map((each) => each[part]),
+          `${STEPS_A_TURN}*samples`,
+        )
+      const drawn = inTurn('token')
+      const stops = ops.equal(
+        ops.reshape(drawn, [STEPS_A_TURN, 'samples', 1]),
+        ops.reshape(stop, [1, 1, 'stops']),
+      )
+      const stopped = ops.reshape(ops.reduceMax(ops.cast(stops, 'float32'), [0, 2]), ['samples'])
+      const still = ops.sub(live, ops.mul(live, stopped))
       return {
-        goOn: ops.greater(ops.sumAll(state.live), 0),
-        state: [state.logits, state.last, state.live, ...state.caches],
-        collected: [draws.token, draws.logprob, draws.samplingLogprob],
+        goOn: ops.greater(ops.sumAll(still), 0),
+        state: [still, state.logits, state.last, ...state.caches],
+        collected: [drawn, inTurn('logprob'), inTurn('samplingLogprob')],
       }
     },
   )
@@ -303,7 +358,7 @@ export function generationProgram(
 }
 
 /** Names of the fused weights between the programs below. */
-const fusedName = (group: string, part: 'weight' | 'bias') => `fused ${group}.${part}`
+const fusedName = (name: string, part: 'weight' | 'bias') => `fused ${name}.${part}`
 
 /**
  * The fused weights, adapter folded in, for the two programs below, transposed to how their products read them.
@@ -314,39 +369,44 @@ export function fuseProgram(
   adapter: AdapterShape | undefined,
   target: Target = {},
 ): Uint8Array {
-  const fused = fusedWeights(config, model.parameters(config, target.precision), adapter)
+  const { precision = 'float32' } = target
+  const { products, norms } = fusedWeights(config, model.parameters(config, precision), precision, adapter)
   const outputs: Record<string, Tensor> = {}
-  for (const [name, { weight, bias }] of fused) {
+  for (const [name, { weight, bias }] of products) {
     outputs[fusedName(name, 'weight')] = ops.transpose(weight, [1, 0])
     if (bias !== null) outputs[fusedName(name, 'bias')] = bias
   }
+  for (const [name, weight] of norms) outputs[fusedName(name, 'weight')] = weight
   return emit('fuse', outputs, target)
 }
 
-function fusedInputs(config: ModelConfig, precision: model.Precision = 'float32'): Map<string, FusedWeight> {
+/** The same as inputs. */
+function fusedInputs(config: ModelConfig, precision: model.Precision): Fused {
   const shapes = weightShapes(config)
-  return new Map(
-    groups(config).map(({ name, parts }) => {
-      const out = parts.reduce((sum, part) => sum + part.out, 0)
-      const width = (shapes.get(`${parts[0].name}.weight`) as readonly number[])[1]
-      const biased = shapes.has(`${parts[0].name}.bias`)
-      return [
-        name,
-        {
-          weight: input(fusedName(name, 'weight'), [width, out], precision),
-          transposed: true,
-          bias: biased ? input(fusedName(name, 'bias'), [out], precision) : null,
-        },
-      ]
-    }),
-  )
+  const products = groups(config).map(({ name, parts }): [string, FusedWeight] => {
+    const out = parts.reduce((sum, part) => sum + part.out, 0)
+    const width = (shapes.get(`${parts[0].name}.weight`) as readonly number[])[1]
+    const biased = shapes.has(`${parts[0].name}.bias`)
+    return [
+      name,
+      {
+        weight: input(fusedName(name, 'weight'), [width, out], precision),
+        transposed: true,
+        bias: biased ? input(fusedName(name, 'bias'), [out], precision) : null,
+      },
+    ]
+  })
+  const norms = streamNorms(config).map((name): [string, Tensor] => [
+    name,
+    input(fusedName(name, 'weight'), [config.hiddenSize], precision),
+  ])
+  return { products: new Map(products), norms: new Map(norms) }
 }
 
-function stateOutputs({ logits, last, live, caches }: State): Record<string, Tensor> {
+function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
   return {
     'next logits': logits,
     'next last': last,
-    'next live': live,
     ...Object.fromEntries(caches.map((tensor, i) => [`next ${cacheName(i)}`, tensor])),
   }
 }
@@ -356,13 +416,13 @@ function stateOutputs({ logits, last, live, caches }: State): Record<string, Ten
  * is plain; outputs: the state, as `next ...`.
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
-  const context = shared(config, target, false, () => fusedInputs(config, target.precision))
+  const context = shared(config, target, false, (_, precision) => fusedInputs(config, precision))
   return emit('prefill', stateOutputs(prefill(context).start), target)
 }
 
 /**
- * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, `live`, caches), `uniform` [samples], `total`
- * int32 [], the longest row's length with that token, `each`, `stop`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
+ * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, caches), `uniform` [samples], `length`
+ * int32 [], how many positions the caches hold, `each`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
  * `samplingLogprobs` [samples], and the state as `next ...`.
  */
 export function stepProgram(
@@ -370,12 +430,11 @@ export function stepProgram(
   { nucleus }: { nucleus: boolean },
   target: Target = {},
 ): Uint8Array {
-  const context = shared(config, target, nucleus, () => fusedInputs(config, target.precision))
+  const context = shared(config, target, nucleus, (_, precision) => fusedInputs(config, precision))
   const cache = ['samples', config.kvHeads, 'window', config.headDim]
-  const { draws, state } = advance(context, input('uniform', ['samples']), input('total', [], 'int32'), {
+  const { draws, state } = advance(context, input('uniform', ['samples']), input('length', [], 'int32'), {
     logits: input('logits', ['samples', config.vocabSize]),
     last: input('last', ['samples'], 'int32'),
-    live: input('live', ['samples']),
     caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, target.precision)),
   })
   const { token: drawn, logprob: logprobs, samplingLogprob: samplingLogprobs } = draws
