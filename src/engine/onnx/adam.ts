@@ -9,11 +9,15 @@ export interface AdamState {
   second: Float32Array[]
 }
 
-export function adamState(parameters: readonly Float32Array[]): AdamState {
+/** `zeros` allocates. */
+export function adamState(
+  parameters: readonly Float32Array[],
+  zeros: (length: number) => Float32Array = (length) => new Float32Array(length),
+): AdamState {
   return {
     step: 0,
-    first: parameters.map(({ length }) => new Float32Array(length)),
-    second: parameters.map(({ length }) => new Float32Array(length)),
+    first: parameters.map(({ length }) => zeros(length)),
+    second: parameters.map(({ length }) => zeros(length)),
   }
 }
 
@@ -38,21 +42,48 @@ export function adamStep(
   const { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm } = options
   const scale = Number.isFinite(maxGradNorm) ? Math.min(1, maxGradNorm / (norm + 1e-6)) : 1
   state.step++
-  const correction1 = 1 - beta1 ** state.step
-  const correction2 = Math.sqrt(1 - beta2 ** state.step)
-  const decay = 1 - learningRate * weightDecay
+  const factors = {
+    scale,
+    beta1,
+    beta2,
+    rate: learningRate / (1 - beta1 ** state.step),
+    correction2: Math.sqrt(1 - beta2 ** state.step),
+    epsilon,
+    decay: 1 - learningRate * weightDecay,
+  }
   parameters.forEach((parameter, p) => {
-    const gradient = gradients[p]
-    const first = state.first[p]
-    const second = state.second[p]
-    for (let i = 0; i < parameter.length; i++) {
-      const g = gradient[i] * scale
-      const m = beta1 * first[i] + (1 - beta1) * g
-      const v = beta2 * second[i] + (1 - beta2) * g * g
-      first[i] = m
-      second[i] = v
-      const denominator = Math.sqrt(v) / correction2 + epsilon
-      parameter[i] = parameter[i] * decay - ((learningRate / correction1) * m) / denominator
-    }
+    update(parameter, gradients[p], state.first[p], state.second[p], factors)
   })
+}
+
+interface Factors {
+  scale: number
+  beta1: number
+  beta2: number
+  /** The learning rate over the first moment's bias correction. */
+  rate: number
+  correction2: number
+  epsilon: number
+  decay: number
+}
+
+/** A function of its own, with all that stays the same in local variables: V8 makes loops in closures half as fast. */
+function update(
+  parameter: Float32Array,
+  gradient: Float32Array,
+  first: Float32Array,
+  second: Float32Array,
+  { scale, beta1, beta2, rate, correction2, epsilon, decay }: Factors,
+): void {
+  const rest1 = 1 - beta1
+  const rest2 = 1 - beta2
+  for (let i = 0; i < parameter.length; i++) {
+    const g = gradient[i] * scale
+    const m = beta1 * first[i] + rest1 * g
+    const v = beta2 * second[i] + rest2 * g * g
+    first[i] = m
+    second[i] = v
+    const denominator = Math.sqrt(v) / correction2 + epsilon
+    parameter[i] = parameter[i] * decay - (rate * m) / denominator
+  }
 }

@@ -14,12 +14,12 @@ import type {
 } from '../contract.ts'
 import { checkSampling, checkSequences } from './check.ts'
 import type { FoundDevice } from './device.ts'
-import { type GraphAdam, graphAdam } from './gpu/adam.ts'
 import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool } from './pool.ts'
 import type { AdapterShape } from './programs.ts'
 import type { Scores, SequenceBatch } from './sequences.ts'
+import { sharedZeros, type ThreadedAdam, threadedAdam } from './threadedAdam.ts'
 
 /** How work is cut up: memory is bounded by these whatever the size of a request. */
 export interface Limits extends PackOptions {
@@ -43,8 +43,10 @@ export interface Base {
   config: ModelConfig
   parameters: number
   folds: boolean
-  /** How adapters are updated, where plain loops would keep a GPU waiting. */
-  adam?: GraphAdam
+  /** How adapters are updated, where one thread would keep a GPU waiting. */
+  adam?: ThreadedAdam
+  /** Allocates what an update changes: in shared memory where `adam` is there. */
+  zeros(length: number): Float32Array
   /** Sends tensors that stand before the base's to every lane; `fold` folds an adapter into the weights there. */
   overlay(tensors: readonly NamedArray[], fold?: AdapterShape): Promise<number>
   forget(overlay: number): Promise<void>
@@ -90,12 +92,14 @@ export function openBase(
   const everyLane = (job: Parameters<typeof pool.run>[1]) =>
     Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
   let overlays = 0
+  const adam = place.device === 'cpu' ? undefined : threadedAdam(availableParallelism())
 
   return {
     config,
     parameters,
     folds: limits.folds,
-    adam: place.device === 'cpu' ? undefined : graphAdam(availableParallelism()),
+    adam,
+    zeros: adam ? sharedZeros : (length) => new Float32Array(length),
     async overlay(tensors, fold) {
       const id = overlays++
       await everyLane({ kind: 'overlay', id, tensors, fold })
@@ -180,7 +184,9 @@ export function openBase(
       )
       return { loss, logprobs, ...counts(batch, logprobs) }
     },
-    close: () => pool.close(),
+    async close() {
+      await Promise.all([pool.close(), adam?.close()])
+    },
   }
 }
 

@@ -1,13 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { AdamOptions, Policy, PolicyDatum } from '../contract.ts'
-import { openBase } from './base.ts'
+import { type Base, openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
+import { sharedZeros, threadedAdam } from './threadedAdam.ts'
 import { createTrainer, initialWeights } from './trainer.ts'
 
 const config: ModelConfig = {
@@ -113,6 +114,46 @@ describe('a policy', () => {
     const other = loraPolicy(base, 'test', { ...lora, rank: 2 })
     await expect(other.load(folder)).rejects.toThrow('rank 4 and alpha 8, not 2 and 8')
     await rm(folder, { recursive: true })
+  })
+
+  it('is the same, and its files too, where threads update it in shared memory', async () => {
+    const threads = threadedAdam(2)
+    const shared: Base = {
+      ...base,
+      adam: threads,
+      zeros: sharedZeros,
+      // ONNX Runtime takes no shared memory.
+      overlay: (tensors, fold) =>
+        base.overlay(
+          tensors.map((tensor) => ({ ...tensor, data: tensor.data.slice() })),
+          fold,
+        ),
+    }
+    const folders = await Promise.all(['plain-', 'shared-'].map((name) => mkdtemp(join(tmpdir(), name))))
+    // Clipping would scale by norms whose sums were taken in another order.
+    const unclipped = { ...adam, maxGradNorm: Number.POSITIVE_INFINITY }
+    const learn = async (policy: Policy, seed: number) => {
+      const { loss: value } = await policy.forwardBackward(await batchOf(policy, seed), loss)
+      const { gradNorm } = await policy.optimStep(unclipped)
+      return [value, Math.fround(gradNorm)]
+    }
+    const policies = [loraPolicy(base, 'test', lora), loraPolicy(shared, 'test', lora)]
+    const first = [await learn(policies[0], 1), await learn(policies[1], 1)]
+    expect(first[1]).toEqual(first[0])
+    const files = ['adapter_model.safetensors', 'optimizer.safetensors', 'optimizer.json']
+    await Promise.all(policies.map((policy, i) => policy.save(folders[i])))
+    for (const file of files) {
+      const [plain, written] = await Promise.all(folders.map((folder) => readFile(join(folder, file))))
+      expect(written.equals(plain)).toBe(true)
+    }
+    const resumed = loraPolicy(shared, 'test', { ...lora, seed: 99 })
+    await resumed.load(folders[1])
+    const expected = await learn(policies[0], 2)
+    expect(await learn(policies[1], 2)).toEqual(expected)
+    expect(await learn(resumed, 2)).toEqual(expected)
+    for (const policy of [...policies, resumed]) policy.dispose()
+    await threads.close()
+    await Promise.all(folders.map((folder) => rm(folder, { recursive: true })))
   })
 
   it('refuses a gradient that is not finite and stays as it was', async () => {

@@ -33,15 +33,18 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
   const adapter: AdapterShape = { rank, scale: alpha / rank }
   const pairs = projections(base.config).map((projection) => ({
     name: projection.name,
-    a: { shape: [rank, projection.in], data: initialA(rank, projection.in, lora.seed, projection.name) },
-    b: { shape: [projection.out, rank], data: new Float32Array(projection.out * rank) },
+    a: {
+      shape: [rank, projection.in],
+      data: fillA(base.zeros(rank * projection.in), projection.in, lora.seed, projection.name),
+    },
+    b: { shape: [projection.out, rank], data: base.zeros(projection.out * rank) },
   }))
   const state = trainable(
     pairs.flatMap(({ name, a, b }) => [
       { name: loraA(name), ...a },
       { name: loraB(name), ...b },
     ]),
-    base.adam,
+    base,
   )
   const apart = overlaySlot(base, () => state.tensors)
   const folded = base.folds ? overlaySlot(base, () => state.tensors, adapter) : null
@@ -89,13 +92,15 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
     dispose() {
       // Where the engine is closed meanwhile, the lanes' copies are gone with it.
       changed().catch(() => {})
+      state.dispose()
     },
   }
 }
 
 /** PEFT's start for A: Kaiming uniform with a = sqrt(5), which is uniform in +-1 / sqrt(inputs). */
-function initialA(rank: number, inputs: number, seed: number, name: string): Float32Array {
+function fillA(data: Float32Array, inputs: number, seed: number, name: string): Float32Array {
   const stream = random('lora', seed, name)
   const bound = 1 / Math.sqrt(inputs)
-  return Float32Array.from({ length: rank * inputs }, () => (2 * stream.next() - 1) * bound)
+  for (let i = 0; i < data.length; i++) data[i] = (2 * stream.next() - 1) * bound
+  return data
 }

@@ -59,7 +59,7 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
   const workers = Array.from({ length: lanes }, (_, lane) => {
     const moved =
       givesUp && lane === lanes - 1 ? options.weights.map(({ data }) => data.buffer as ArrayBuffer) : []
-    const worker = startWorker(options, moved)
+    const worker = startWorker('worker', options, moved)
     worker.on('message', (message: Answer) => {
       const waiting = pending.get(message.call)
       if (waiting === undefined) return
@@ -100,13 +100,14 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
   }
 }
 
-function startWorker(options: LaneOptions, transferList: ArrayBuffer[]): Worker {
-  const data = { workerData: options, transferList }
+/** Starts a thread from a file of this folder, named without its ending. */
+export function startWorker(file: string, workerData?: unknown, transferList: ArrayBuffer[] = []): Worker {
+  const data = { workerData, transferList }
   const compiled = import.meta.url.endsWith('.js')
-  if (compiled) return new Worker(new URL('./worker.js', import.meta.url), data)
+  if (compiled) return new Worker(new URL(`./${file}.js`, import.meta.url), data)
   // From TypeScript sources, the thread must first learn to load them.
   const loader = import.meta.resolve('tsx/esm/api')
-  const entry = new URL('./worker.ts', import.meta.url).href
+  const entry = new URL(`./${file}.ts`, import.meta.url).href
   const start = `import(${JSON.stringify(loader)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}) })`
   return new Worker(start, { eval: true, ...data })
 }

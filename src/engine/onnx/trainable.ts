@@ -8,9 +8,9 @@ import { openSafetensors, writeSafetensors } from '../checkpoint/safetensors.ts'
 import type { AdamOptions, OptimReport } from '../contract.ts'
 import { adamState, adamStep, globalNorm } from './adam.ts'
 import type { Base } from './base.ts'
-import type { GraphAdam } from './gpu/adam.ts'
 import type { NamedArray } from './lane.ts'
 import type { AdapterShape } from './programs.ts'
+import type { HeldArrays } from './threadedAdam.ts'
 
 export interface Trainable {
   names: readonly string[]
@@ -21,42 +21,49 @@ export interface Trainable {
   step(options: AdamOptions): Promise<OptimReport>
   saveOptimizer(folder: string): Promise<void>
   loadOptimizer(folder: string): Promise<void>
+  /** Lets go of what the optimiser's threads hold. */
+  dispose(): void
 }
 
 const stateSchema = z.object({ step: z.number().int().nonnegative() })
 
-/** With `graph` the update is computed by it, else by plain loops. */
-export function trainable(parameters: readonly NamedArray[], graph?: GraphAdam): Trainable {
+const plain: Pick<Base, 'zeros' | 'adam'> = { zeros: (length) => new Float32Array(length) }
+
+/** Where the base has `adam`, its threads compute the update, and the parameters must come from its `zeros`. */
+export function trainable(parameters: readonly NamedArray[], { zeros, adam } = plain): Trainable {
   const names = parameters.map(({ name }) => name)
   const arrays = parameters.map(({ data }) => data)
-  const gradients = arrays.map(({ length }) => new Float32Array(length))
-  const adam = adamState(arrays)
+  const gradients = arrays.map(({ length }) => zeros(length))
+  const state = adamState(arrays, zeros)
+  let held: Promise<HeldArrays> | undefined
   return {
     names,
     arrays,
     gradients,
     tensors: parameters,
     async step(options) {
-      const gradNorm = graph ? await graph.norm(gradients) : globalNorm(gradients)
+      held ??= adam?.hold(arrays, gradients, state)
+      const threads = await held
+      const gradNorm = threads ? await threads.norm() : globalNorm(gradients)
       if (!Number.isFinite(gradNorm)) {
         for (const gradient of gradients) gradient.fill(0)
         throw new UserError(
           `the gradient's norm is ${gradNorm}: the update was not made; lower the learning rate and run again`,
         )
       }
-      if (graph) await graph.step(arrays, gradients, adam, gradNorm, options)
-      else adamStep(arrays, gradients, adam, gradNorm, options)
+      if (threads) await threads.step(gradNorm, options)
+      else adamStep(arrays, gradients, state, gradNorm, options)
       for (const gradient of gradients) gradient.fill(0)
       return { gradNorm }
     },
     async saveOptimizer(folder) {
       await mkdir(folder, { recursive: true })
       const tensors = parameters.flatMap(({ name, shape }, i) => [
-        [`${name}.exp_avg`, { shape, data: adam.first[i] }] as const,
-        [`${name}.exp_avg_sq`, { shape, data: adam.second[i] }] as const,
+        [`${name}.exp_avg`, { shape, data: state.first[i] }] as const,
+        [`${name}.exp_avg_sq`, { shape, data: state.second[i] }] as const,
       ])
       await writeSafetensors(join(folder, 'optimizer.safetensors'), new Map(tensors), { dtype: 'F32' })
-      await writeJsonAtomic(join(folder, 'optimizer.json'), { step: adam.step })
+      await writeJsonAtomic(join(folder, 'optimizer.json'), { step: state.step })
     },
     async loadOptimizer(folder) {
       const { step } = await readJsonFile(join(folder, 'optimizer.json'), stateSchema)
@@ -64,8 +71,8 @@ export function trainable(parameters: readonly NamedArray[], graph?: GraphAdam):
       try {
         for (const [i, { name, data }] of parameters.entries()) {
           for (const [suffix, into] of [
-            ['exp_avg', adam.first[i]],
-            ['exp_avg_sq', adam.second[i]],
+            ['exp_avg', state.first[i]],
+            ['exp_avg_sq', state.second[i]],
           ] as const) {
             const read = await reader.read(`${name}.${suffix}`)
             if (read.length !== data.length) {
@@ -79,7 +86,11 @@ export function trainable(parameters: readonly NamedArray[], graph?: GraphAdam):
       } finally {
         await reader.close()
       }
-      adam.step = step
+      state.step = step
+    },
+    dispose() {
+      // Where the engine is closed meanwhile, its threads have ended.
+      held?.then((arrays) => arrays.release()).catch(() => {})
     },
   }
 }
