@@ -64,9 +64,7 @@ const { config } = checkpoint
 const tokenizer = await loadTokenizer(model)
 const place = await chooseDevice(flags.device as Device | 'auto')
 const limits =
-  place.device === 'cpu'
-    ? defaultLimits(config)
-    : gpuLimits(config, await deviceMemory(place.device), place)
+  place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, await deviceMemory(place.device), place)
 const base = openBase(config, await checkpoint.loadWeights(), limits, { givesUp: true, place })
 const policy = loraPolicy(base, model, lora)
 

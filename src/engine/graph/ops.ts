@@ -265,6 +265,17 @@ export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tenso
   return apply('Slice', [a, ...bounds], [{ shape, dtype: a.dtype }])[0]
 }
 
+/** The first elements along the leading axes, as many as `ends` int64 [axes] says; not differentiable. */
+export function leading(a: Tensor, ends: Tensor, sizes: readonly Dim[]): Tensor {
+  const axes = sizes.map((_, axis) => axis)
+  const starts = constant(
+    axes.map(() => 0),
+    'int64',
+  )
+  const shape = [...sizes, ...a.shape.slice(sizes.length)]
+  return apply('Slice', [a, starts, ends, constant(axes, 'int64')], [{ shape, dtype: a.dtype }])[0]
+}
+
 /** Zeros with another tensor's run-time shape. */
 export function zerosLike(a: Tensor): Tensor {
   const shape = apply('Shape', [a], [{ shape: [a.shape.length], dtype: 'int64' }])[0]
@@ -405,7 +416,7 @@ export function withRoom(cache: Tensor, room: Tensor): Tensor {
 }
 
 /**
- * Repeats `step` at most `trips` (int64 []) times, as long as the condition it gives holds (bool []). `state` is what is
+ * Repeats `step` `trips` (int64 []) times, or as long as the condition it gives holds (bool []; null: always). `state` is what is
  * carried from one time to the next (shapes may change: name them); `collected` is stacked, one entry for each time
  * that was run. What `step` uses but does not depend on its arguments is computed once. Not differentiable.
  */
@@ -415,7 +426,7 @@ export function loop(
   step: (
     index: Tensor,
     state: readonly Tensor[],
-  ) => { goOn: Tensor; state: readonly Tensor[]; collected: readonly Tensor[] },
+  ) => { goOn: Tensor | null; state: readonly Tensor[]; collected: readonly Tensor[] },
 ): { state: Tensor[]; collected: Tensor[] } {
   const index = input('loop index', [], 'int64')
   const condition = input('loop condition', [], 'bool')
@@ -427,7 +438,10 @@ export function loop(
       ...made.state.map(({ shape, dtype }) => ({ shape, dtype })),
       ...made.collected.map(({ shape, dtype }) => ({ shape: ['trips', ...shape], dtype })),
     ],
-    { inputs: [index, condition, ...inside], outputs: [made.goOn, ...made.state, ...made.collected] },
+    {
+      inputs: [index, condition, ...inside],
+      outputs: [made.goOn ?? condition, ...made.state, ...made.collected],
+    },
   )
   return { state: outputs.slice(0, state.length), collected: outputs.slice(state.length) }
 }

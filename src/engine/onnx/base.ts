@@ -39,6 +39,13 @@ export type LossBatch =
   | { kind: 'policy_gradient'; data: readonly PolicyDatum[]; loss: PolicyLoss }
   | { kind: 'cross_entropy'; data: readonly SupervisedDatum[] }
 
+/** Gradients as they are added up. */
+export interface GradientSums {
+  readonly arrays: readonly Float32Array[]
+  /** Nothing was added since the last step, and what the arrays hold does not count. */
+  empty: boolean
+}
+
 export interface Base {
   config: ModelConfig
   parameters: number
@@ -52,11 +59,11 @@ export interface Base {
   forget(overlay: number): Promise<void>
   sample(model: Model, requests: readonly SampleRequest[], options: SampleOptions): Promise<Completion[][]>
   score(model: Model, sequences: readonly Sequence[], temperature: number): Promise<Float32Array[]>
-  /** Adds the batch's gradients of the named tensors to `into`, in the same order. */
+  /** Adds the batch's gradients of the named tensors to `sums`, in the same order. */
   accumulate(
     model: Model,
     names: readonly string[],
-    into: readonly Float32Array[],
+    sums: GradientSums,
     batch: LossBatch,
   ): Promise<LossReport>
   close(): Promise<void>
@@ -139,7 +146,7 @@ export function openBase(
       )
       return inOrder(sequences, scores)
     },
-    async accumulate(model, names, into, batch) {
+    async accumulate(model, names, sums, batch) {
       const { data } = batch
       checkSequences(config, data)
       const policy = batch.kind === 'policy_gradient'
@@ -173,9 +180,11 @@ export function openBase(
       // In the lanes' order: the sums do not depend on which ended first.
       for (const { gradients } of parts) {
         gradients.forEach((part, n) => {
-          const sum = into[n]
-          for (let i = 0; i < sum.length; i++) sum[i] += part[i]
+          const sum = sums.arrays[n]
+          if (sums.empty) sum.set(part)
+          else for (let i = 0; i < sum.length; i++) sum[i] += part[i]
         })
+        sums.empty = false
       }
       const loss = parts.reduce((sum, part) => sum + part.loss, 0)
       const logprobs = inOrder(

@@ -57,39 +57,52 @@ function targetLogprobs(logits: Tensor, targets: Tensor, temperature: Tensor): T
 
 export type LossKind = 'policy_gradient' | 'cross_entropy'
 
-/**
- * Scores the targets of a packed batch and, for a loss, gives its value and gradients.
- *
- * Inputs: `tokens`, `segments` int32, `positions` int64 [batch, time]; `order` int32 [time] (0, 1, 2 ...); `rows`,
- * `targets` int32 [rows]; `temperature` []; for the losses `advantages` [rows] (cross-entropy: the weights), and for the
- * policy gradient `old` [rows], `low`, `high` [] (the ratio's bounds). In halves, `lossScale` []: the loss is multiplied
- * by it and the gradients divided again, to keep what lies between within a half's range.
- * Outputs: `logprobs` [rows]; for the losses `loss` [] and the gradients.
- */
-export function sequenceProgram(
+/** A packed batch, and what its loss is made of (`pack.ts`, `sequences.ts`). */
+export interface SequenceTensors {
+  /** int32 [batch, time] */
+  tokens: Tensor
+  segments: Tensor
+  /** int64 [batch, time] */
+  positions: Tensor
+  /** int32 [time]: 0, 1, 2 ... */
+  order: Tensor
+  /** int32 [rows] */
+  rows: Tensor
+  targets: Tensor
+  /** [rows]; for cross-entropy the weights. Looked at for a loss alone. */
+  advantages: Tensor
+  /** [rows]: log-probabilities when sampled. Looked at for the policy gradient alone. */
+  old: Tensor
+}
+
+export interface SequenceOptions {
+  adapter?: AdapterShape
+  trained: Trained
+  loss?: LossKind
+}
+
+/** Log-probabilities [rows] of a packed batch's targets; for a loss its value and gradients by name. */
+export function sequenceGraph(
   config: ModelConfig,
-  options: { adapter?: AdapterShape; trained: Trained; loss?: LossKind },
-  { precision = 'float32', context, ...target }: Target = {},
-): Uint8Array {
+  options: SequenceOptions,
+  { precision = 'float32', context, plain }: Target,
+  batch: SequenceTensors,
+  pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map<string, model.AdapterPair>(),
+): { logprobs: Tensor; loss: Tensor | null; gradients: Map<string, Tensor> } {
   const weight = model.parameters(config, precision)
-  const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
-  const segments = input('segments', ['batch', 'time'], 'int32')
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
   // the values. Keeping them so alone is a third of the memory.
-  const shares = target.plain ? 'float32' : precision
-  const mask = model.segmentMask(segments, input('order', ['time'], 'int32'), shares)
-  const attention = model.fullAttention(config, rotaryInputs(config, context), positionsInput(), mask)
-  const logits = model.forward(config, weight, linear, attention, {
-    tokens: input('tokens', ['batch', 'time'], 'int32'),
-    rows: input('rows', ['rows'], 'int32'),
-  })
-  const logprobs = targetLogprobs(logits, input('targets', ['rows'], 'int32'), input('temperature', []))
-  if (options.loss === undefined) return emit('score', { logprobs }, target)
+  const mask = model.segmentMask(batch.segments, batch.order, plain ? 'float32' : precision)
+  const attention = model.fullAttention(config, rotaryInputs(config, context), batch.positions, mask)
+  const logits = model.forward(config, weight, linear, attention, { tokens: batch.tokens, rows: batch.rows })
+  const logprobs = targetLogprobs(logits, batch.targets, input('temperature', []))
+  if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
 
-  const advantages = input('advantages', ['rows'])
   const gain =
-    options.loss === 'cross_entropy' ? ops.mul(logprobs, advantages) : clippedGain(logprobs, advantages)
+    options.loss === 'cross_entropy'
+      ? ops.mul(logprobs, batch.advantages)
+      : clippedGain(logprobs, batch.advantages, batch.old)
   const loss = ops.neg(ops.sumAll(gain))
   const trained: [string, Tensor][] =
     options.trained === 'all'
@@ -98,20 +111,63 @@ export function sequenceProgram(
           [loraA(name), a],
           [loraB(name), b],
         ])
-  const tensors = trained.map(([, tensor]) => tensor)
-  const parts = precision === 'float32' ? gradients(loss, tensors) : scaledGradients(loss, tensors)
-  const named = Object.fromEntries(trained.map(([name], i) => [gradientName(name), parts[i]]))
-  return emit(`train ${options.loss}`, { loss, logprobs, ...named }, target)
+  // In halves, what lies between the loss and the gradients must neither vanish nor overflow.
+  const scaled = precision === 'float32' ? loss : ops.mul(loss, lossScale())
+  const parts = gradients(
+    scaled,
+    trained.map(([, tensor]) => tensor),
+  )
+  return { logprobs, loss, gradients: new Map(trained.map(([name], i) => [name, parts[i]])) }
 }
 
-function scaledGradients(loss: Tensor, tensors: readonly Tensor[]): Tensor[] {
-  const scale = input('lossScale', [])
-  return gradients(ops.mul(loss, scale), tensors).map((gradient) => ops.div(gradient, scale))
+const lossScale = () => input('lossScale', [])
+
+/** Gradients as outputs, what the loss was multiplied by taken out again. */
+export function gradientOutputs(
+  gradients: ReadonlyMap<string, Tensor>,
+  precision: model.Precision = 'float32',
+): Record<string, Tensor> {
+  const scale = precision === 'float32' ? null : lossScale()
+  const named = [...gradients].map(([name, tensor]): [string, Tensor] => [
+    gradientName(name),
+    scale === null ? tensor : ops.div(tensor, scale),
+  ])
+  return Object.fromEntries(named)
+}
+
+/**
+ * Scores the targets of a packed batch and, for a loss, gives its value and gradients.
+ *
+ * Inputs: those of `SequenceTensors`; `temperature` []; for the policy gradient `low`, `high` [] (the ratio's bounds). In
+ * halves, `lossScale` []: the loss is multiplied by it and the gradients divided again.
+ * Outputs: `logprobs` [rows]; for the losses `loss` [] and the gradients.
+ */
+export function sequenceProgram(
+  config: ModelConfig,
+  options: SequenceOptions,
+  target: Target = {},
+): Uint8Array {
+  const { logprobs, loss, gradients } = sequenceGraph(config, options, target, {
+    tokens: input('tokens', ['batch', 'time'], 'int32'),
+    segments: input('segments', ['batch', 'time'], 'int32'),
+    positions: positionsInput(),
+    order: input('order', ['time'], 'int32'),
+    rows: input('rows', ['rows'], 'int32'),
+    targets: input('targets', ['rows'], 'int32'),
+    advantages: input('advantages', ['rows']),
+    old: input('old', ['rows']),
+  })
+  if (loss === null) return emit('score', { logprobs }, target)
+  return emit(
+    `train ${options.loss}`,
+    { loss, logprobs, ...gradientOutputs(gradients, target.precision) },
+    target,
+  )
 }
 
 /** min(r A, clip(r, low, high) A) with r = exp(logprob - old logprob) (PPO, Schulman et al. 2017). */
-function clippedGain(logprobs: Tensor, advantages: Tensor): Tensor {
-  const ratio = ops.exp(ops.sub(logprobs, input('old', ['rows'])))
+function clippedGain(logprobs: Tensor, advantages: Tensor, old: Tensor): Tensor {
+  const ratio = ops.exp(ops.sub(logprobs, old))
   const clipped = ops.clip(ratio, input('low', []), input('high', []))
   return ops.minimum(ops.mul(ratio, advantages), ops.mul(clipped, advantages))
 }

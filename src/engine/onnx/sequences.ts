@@ -65,26 +65,18 @@ export async function trainBatches(
   program: Program,
   values: readonly Values[],
   batches: readonly TrainBatch[],
-  { loss, temperature, low, high, names }: LossSettings,
+  { loss, names, ...settings }: LossSettings,
 ): Promise<TrainResult> {
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   await eachFitting(batches, async (batch) => {
     const packed = layOut(batch.rows, batch.completions)
     const count = packed.rows.length
-    const perToken = (values: readonly (readonly number[])[]) => {
-      const flat = new Float32Array(count)
-      for (const { index, start } of packed.spans) flat.set(values[index], start)
-      return flat
-    }
-    const advantages = perToken(batch.advantages)
+    const advantages = perTarget(packed, batch.advantages)
     const inputs: Values = {
       ...sequenceInputs(packed),
-      temperature: scalar(temperature),
-      low: scalar(low),
-      high: scalar(high),
-      lossScale: scalar(lossScale(advantages)),
+      ...lossInputs(settings, advantages),
       advantages: floats(advantages, [count]),
-      ...(loss === 'policy_gradient' && { old: floats(perToken(batch.old), [count]) }),
+      ...(loss === 'policy_gradient' && { old: floats(perTarget(packed, batch.old), [count]) }),
     }
     const outputs = await program.run([inputs, ...values])
     result.loss += floatData(outputs.loss)[0]
@@ -99,18 +91,127 @@ export async function trainBatches(
   return result
 }
 
+/** The same in one run of `gpu/training.ts`'s program. Where that does not fit, every batch is cut in two. */
+export async function trainStacked(
+  program: Program,
+  values: readonly Values[],
+  batches: readonly TrainBatch[],
+  { loss, names, ...settings }: LossSettings,
+): Promise<TrainResult> {
+  const laidOut = batches.map((batch) => {
+    const packed = layOut(batch.rows, batch.completions)
+    const old = loss === 'policy_gradient' ? perTarget(packed, batch.old) : new Float32Array(0)
+    return { packed, advantages: perTarget(packed, batch.advantages), old }
+  })
+  const most = (size: (packed: PackedBatch) => number) =>
+    Math.max(...laidOut.map(({ packed }) => size(packed)))
+  const [rows, time, targets] = [
+    most(({ batch }) => batch),
+    most(({ time }) => time),
+    most(({ rows }) => rows.length),
+  ]
+  const tokens = new Int32Array(batches.length * rows * time)
+  const [positions, segments] = [new Int32Array(tokens.length), new Int32Array(tokens.length)]
+  const rowsOf = new Int32Array(batches.length * targets)
+  const targetsOf = new Int32Array(rowsOf.length)
+  const [advantages, old] = [new Float32Array(rowsOf.length), new Float32Array(rowsOf.length)]
+  laidOut.forEach(({ packed, ...perToken }, b) => {
+    for (let row = 0; row < packed.batch; row++) {
+      const from = row * packed.time
+      const to = (b * rows + row) * time
+      for (const [all, part] of [
+        [tokens, packed.tokens],
+        [positions, packed.positions],
+        [segments, packed.segments],
+      ] as const) {
+        all.set(part.subarray(from, from + packed.time), to)
+      }
+    }
+    rowsOf.set(packed.rows, b * targets)
+    targetsOf.set(packed.targets, b * targets)
+    advantages.set(perToken.advantages, b * targets)
+    old.set(perToken.old, b * targets)
+  })
+  const count = batches.length
+  const inputs: Values = {
+    tokens: int32s(tokens, [count, rows, time]),
+    segments: int32s(segments, [count, rows, time]),
+    positions: int64s(positions, [count, rows, time]),
+    order: orderInput(time),
+    rows: int32s(rowsOf, [count, targets]),
+    targets: int32s(targetsOf, [count, targets]),
+    advantages: floats(advantages, [count, targets]),
+    old: floats(old, [count, targets]),
+    sizes: int64s(
+      laidOut.flatMap(({ packed }) => [packed.batch, packed.time]),
+      [count, 2],
+    ),
+    lengths: int64s(
+      laidOut.map(({ packed }) => packed.time),
+      [count, 1],
+    ),
+    count: int64s([count], []),
+    ...lossInputs(settings, advantages),
+  }
+  try {
+    const outputs = await program.run([inputs, ...values])
+    const logprobs: Scores = new Map()
+    const flat = floatData(outputs.logprobs)
+    laidOut.forEach(({ packed }, b) => {
+      collect(packed, flat.subarray(b * targets, (b + 1) * targets), logprobs)
+    })
+    const gradients = names.map((name) => floatData(outputs[gradientName(name)]))
+    return { loss: floatData(outputs.loss)[0], logprobs, gradients }
+  } catch (error) {
+    if (!lacksMemory(error) || rows < 2) throw error
+    const fewer = Math.ceil(rows / 2)
+    sayGoingOn(rows, 'rows of a batch', fewer)
+    const halves = batches.flatMap((batch) =>
+      [batch.rows.slice(0, fewer), batch.rows.slice(fewer)]
+        .filter((part) => part.length > 0)
+        .map((part) => ({ ...batch, rows: part })),
+    )
+    return trainStacked(program, values, halves, { loss, names, ...settings })
+  }
+}
+
+/** Values by sequence and token, in the order of a packed batch's targets. */
+function perTarget({ rows, spans }: PackedBatch, values: readonly (readonly number[])[]): Float32Array {
+  const flat = new Float32Array(rows.length)
+  for (const { index, start } of spans) flat.set(values[index], start)
+  return flat
+}
+
+function lossInputs(
+  { temperature, low, high }: Pick<LossSettings, 'temperature' | 'low' | 'high'>,
+  advantages: Float32Array,
+): Values {
+  return {
+    temperature: scalar(temperature),
+    low: scalar(low),
+    high: scalar(high),
+    lossScale: scalar(lossScale(advantages)),
+  }
+}
+
 /** A packed batch as the sequence programs' inputs. */
 export function sequenceInputs(packed: PackedBatch): Record<string, Value> {
   const { batch, time, tokens, positions, segments, rows, targets } = packed
-  const order = Int32Array.from({ length: time }, (_, at) => at)
   return {
     tokens: int32s(tokens, [batch, time]),
     positions: int64s(positions, [batch, time]),
     segments: int32s(segments, [batch, time]),
-    order: int32s(order, [time]),
+    order: orderInput(time),
     rows: int32s(rows, [rows.length]),
     targets: int32s(targets, [targets.length]),
   }
+}
+
+function orderInput(time: number): Value {
+  return int32s(
+    Int32Array.from({ length: time }, (_, at) => at),
+    [time],
+  )
 }
 
 /** A power of two that brings the largest advantage near 1, so that gradients in halves neither vanish nor overflow. */
@@ -143,12 +244,14 @@ export async function halvingOnLack<T>(
   } catch (error) {
     if (!lacksMemory(error) || items.length < 2) throw error
     const middle = Math.ceil(items.length / 2)
-    process.stderr.write(
-      `Memory does not suffice for ${items.length} ${what} at once: going on with ${middle}.\n`,
-    )
+    sayGoingOn(items.length, what, middle)
     await halvingOnLack(items.slice(0, middle), what, perform)
     await halvingOnLack(items.slice(middle), what, perform)
   }
+}
+
+function sayGoingOn(count: number, what: string, fewer: number): void {
+  process.stderr.write(`Memory does not suffice for ${count} ${what} at once: going on with ${fewer}.\n`)
 }
 
 function lacksMemory(error: unknown): boolean {

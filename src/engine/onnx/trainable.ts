@@ -7,7 +7,7 @@ import { readJsonFile, writeJsonAtomic } from '../../files.ts'
 import { openSafetensors, writeSafetensors } from '../checkpoint/safetensors.ts'
 import type { AdamOptions, OptimReport } from '../contract.ts'
 import { adamState, adamStep, globalNorm } from './adam.ts'
-import type { Base } from './base.ts'
+import type { Base, GradientSums } from './base.ts'
 import type { NamedArray } from './lane.ts'
 import type { AdapterShape } from './programs.ts'
 import type { HeldArrays } from './threadedAdam.ts'
@@ -15,7 +15,7 @@ import type { HeldArrays } from './threadedAdam.ts'
 export interface Trainable {
   names: readonly string[]
   arrays: readonly Float32Array[]
-  gradients: readonly Float32Array[]
+  gradients: GradientSums
   /** The parameters by name: views of `arrays`, so a step changes them too. */
   tensors: readonly NamedArray[]
   step(options: AdamOptions): Promise<OptimReport>
@@ -33,7 +33,7 @@ const plain: Pick<Base, 'zeros' | 'adam'> = { zeros: (length) => new Float32Arra
 export function trainable(parameters: readonly NamedArray[], { zeros, adam } = plain): Trainable {
   const names = parameters.map(({ name }) => name)
   const arrays = parameters.map(({ data }) => data)
-  const gradients = arrays.map(({ length }) => zeros(length))
+  const gradients: GradientSums = { arrays: arrays.map(({ length }) => zeros(length)), empty: true }
   const state = adamState(arrays, zeros)
   let held: Promise<HeldArrays> | undefined
   return {
@@ -42,18 +42,18 @@ export function trainable(parameters: readonly NamedArray[], { zeros, adam } = p
     gradients,
     tensors: parameters,
     async step(options) {
-      held ??= adam?.hold(arrays, gradients, state)
+      if (gradients.empty) for (const gradient of gradients.arrays) gradient.fill(0)
+      held ??= adam?.hold(arrays, gradients.arrays, state)
       const threads = await held
-      const gradNorm = threads ? await threads.norm() : globalNorm(gradients)
+      const gradNorm = threads ? await threads.norm() : globalNorm(gradients.arrays)
+      gradients.empty = true
       if (!Number.isFinite(gradNorm)) {
-        for (const gradient of gradients) gradient.fill(0)
         throw new UserError(
           `the gradient's norm is ${gradNorm}: the update was not made; lower the learning rate and run again`,
         )
       }
       if (threads) await threads.step(gradNorm, options)
-      else adamStep(arrays, gradients, state, gradNorm, options)
-      for (const gradient of gradients) gradient.fill(0)
+      else adamStep(arrays, gradients.arrays, state, gradNorm, options)
       return { gradNorm }
     },
     async saveOptimizer(folder) {

@@ -123,16 +123,18 @@ describe.each(['llama', 'qwen2', 'qwen3'])('a %s on the GPU lane', (architecture
   it('learns what the CPU learns', async () => {
     const model = models[1]
     const samples = await generate(model, { topP: 1, stop: [] })
+    // In batches of other numbers of rows, lengths and targets.
+    const { rows, completions } = batchOf(samples)
+    const batch = (from: number, to?: number) => ({
+      rows: rows.slice(from, to),
+      completions,
+      advantages: samples.map(({ sample }) => sample.tokens.map((_, t) => ((t % 3) - 1) / 100)),
+      old: samples.map(({ sample }) => sample.logprobs),
+    })
     const job = {
       kind: 'train',
       ...model,
-      batches: [
-        {
-          ...batchOf(samples),
-          advantages: samples.map(({ sample }) => sample.tokens.map((_, t) => ((t % 3) - 1) / 100)),
-          old: samples.map(({ sample }) => sample.logprobs),
-        },
-      ],
+      batches: [batch(0, 4), batch(4, 5), batch(5)],
       loss: 'policy_gradient',
       temperature: 0.9,
       low: 0.8,
@@ -141,6 +143,12 @@ describe.each(['llama', 'qwen2', 'qwen3'])('a %s on the GPU lane', (architecture
     } as const
     const [a, b] = [await cpu.train(job), await gpu.train(job)]
     expect(b.loss).toBeCloseTo(a.loss, 6)
+    expect(b.logprobs.size).toBe(samples.length)
+    b.logprobs.forEach((line, index) => {
+      line.forEach((logprob, t) => {
+        expect(Math.abs(logprob - (a.logprobs.get(index)?.[t] ?? 0))).toBeLessThan(2e-5)
+      })
+    })
     a.gradients.forEach((gradient, n) => {
       gradient.forEach((value, i) => {
         expect(Math.abs(value - b.gradients[n][i])).toBeLessThan(1e-6)

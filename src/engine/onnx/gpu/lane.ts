@@ -12,7 +12,7 @@ import { checkDrawn, type Sampling } from '../generate.ts'
 import type { GenerateJob, Lane, LaneOptions, Model, NamedArray } from '../lane.ts'
 import { type Precision, rotaryTables, weightPrecision } from '../model.ts'
 import { type AdapterShape, sequenceProgram, type Target } from '../programs.ts'
-import { halvingOnLack, scoreBatches, trainBatches } from '../sequences.ts'
+import { halvingOnLack, scoreBatches, trainBatches, trainStacked } from '../sequences.ts'
 import {
   type CompileOptions,
   compile,
@@ -27,6 +27,7 @@ import {
   type Values,
 } from '../session.ts'
 import { fuseProgram, generationProgram, prefillProgram, STEPS_A_TURN, stepProgram } from './programs.ts'
+import { trainingProgram } from './training.ts'
 
 /** One sample on its way. */
 interface Slot {
@@ -203,13 +204,7 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
         slots.map(({ request }) => request.prompt.length + at),
         [slots.length, 1],
       )
-      const outputs = await step.run([
-        { uniform, positions },
-        window,
-        fixed,
-        renamed(state),
-        ...values,
-      ])
+      const outputs = await step.run([{ uniform, positions }, window, fixed, renamed(state), ...values])
       release(state)
       const { drawn, logprobs, samplingLogprobs, ...next } = outputs
       state = next
@@ -239,9 +234,11 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
         fused.delete(String(id))
         return
       }
+      // Copied where the arrays are shared with the thread that changes them.
+      const own = (data: Float32Array) => (data.buffer instanceof ArrayBuffer ? data : new Float32Array(data))
       const placed = loops
-        ? Object.fromEntries(tensors.map(({ name, shape, data }) => [name, floats(data, shape)]))
-        : await place(tensors.map(({ name, shape, data }) => ({ name, shape, bits: data })))
+        ? Object.fromEntries(tensors.map(({ name, shape, data }) => [name, floats(own(data), shape)]))
+        : await place(tensors.map(({ name, shape, data }) => ({ name, shape, bits: own(data) })))
       overlays.set(id, placed)
     },
     async generate(job, onTokens, check) {
@@ -273,9 +270,12 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
       const { adapter, batches, loss } = job
       if (adapter === undefined) throw new Error('on a GPU an adapter is trained, not every weight')
       const training = await program(`train ${loss}`, adapter, (target) =>
-        sequenceProgram(config, { adapter, trained: 'adapter', loss }, target),
+        loops
+          ? trainingProgram(config, adapter, loss, target)
+          : sequenceProgram(config, { adapter, trained: 'adapter', loss }, target),
       )
-      return trainBatches(training, valuesOf(job), batches, job)
+      const train = loops ? trainStacked : trainBatches
+      return train(training, valuesOf(job), batches, job)
     },
   }
   return lane

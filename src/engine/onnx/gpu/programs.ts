@@ -56,8 +56,16 @@ interface FusedWeight {
 interface Fused {
   /** By group, with the adapter folded in. */
   products: ReadonlyMap<string, FusedWeight>
-  /** By the norm's name, in the type that the products are computed in. */
+  /** By the norm's name, in the residual stream's type. */
   norms: ReadonlyMap<string, Tensor>
+}
+
+/**
+ * The residual stream is held in the type of the products, so that one operator adds and norms; its sums are single
+ * precision on CUDA. WebGPU's are not, so there the stream is.
+ */
+function streamType({ precision = 'float32', plain }: Target): model.Precision {
+  return plain ? 'float32' : precision
 }
 
 /** Norms of the residual stream; `config.qkNorm`'s are not among them. */
@@ -71,7 +79,7 @@ function streamNorms({ layers }: ModelConfig): string[] {
 function fusedWeights(
   config: ModelConfig,
   weight: model.Parameters,
-  precision: model.Precision,
+  target: Target,
   adapter: AdapterShape | undefined,
 ): Fused {
   const shapes = weightShapes(config)
@@ -95,7 +103,7 @@ function fusedWeights(
   ])
   const norms = streamNorms(config).map((name): [string, Tensor] => [
     name,
-    ops.cast(weight(`${name}.weight`), precision),
+    ops.cast(weight(`${name}.weight`), streamType(target)),
   ])
   return { products: new Map(products), norms: new Map(norms) }
 }
@@ -121,13 +129,17 @@ function fusedLinear(config: ModelConfig, products: Fused['products']): model.Li
   }
 }
 
-/** One operator for a part added to the residual stream and the norm of their sum, in the type of the products. */
-function fusedAddNorm({ rmsNormEps }: ModelConfig, norms: Fused['norms']): model.AddNorm {
+/** One operator for a part added to the residual stream and the norm of their sum; `dtype` is what products read. */
+function fusedAddNorm(
+  { rmsNormEps }: ModelConfig,
+  norms: Fused['norms'],
+  dtype: model.Precision,
+): model.AddNorm {
   return (stream, part, name) => {
     const weight = norms.get(name) as Tensor
-    if (part === null) return { stream, normed: ops.rmsNorm(stream, weight, rmsNormEps) }
-    const { sum, normed } = ops.addRmsNorm(stream, part, weight, rmsNormEps)
-    return { stream: sum, normed }
+    if (part === null) return { stream, normed: ops.cast(ops.rmsNorm(stream, weight, rmsNormEps), dtype) }
+    const { sum, normed } = ops.addRmsNorm(stream, ops.cast(part, stream.dtype), weight, rmsNormEps)
+    return { stream: sum, normed: ops.cast(normed, dtype) }
   }
 }
 
@@ -153,7 +165,8 @@ interface Context {
   config: ModelConfig
   /** Attention in plain operators: WebGPU's GroupQueryAttention was seen to be wrong for batches and long prompts. */
   plain: boolean
-  precision: model.Precision
+  /** The residual stream's. */
+  dtype: model.Precision
   weight: model.Parameters
   linear: model.Linear
   addNorm: model.AddNorm
@@ -166,20 +179,21 @@ interface Context {
 
 function shared(
   config: ModelConfig,
-  { precision = 'float32', context, plain = false }: Target,
+  target: Target,
   nucleus: boolean,
-  fuse: (weight: model.Parameters, precision: model.Precision) => Fused,
+  fuse: (weight: model.Parameters) => Fused,
 ): Context {
+  const { precision = 'float32', context, plain = false } = target
   const weight = model.parameters(config, precision)
-  const { products, norms } = fuse(weight, precision)
+  const { products, norms } = fuse(weight)
   const { cos, sin } = rotaryInputs(config, context)
   return {
     config,
     plain,
-    precision,
+    dtype: streamType(target),
     weight,
     linear: fusedLinear(config, products),
-    addNorm: fusedAddNorm(config, norms),
+    addNorm: fusedAddNorm(config, norms, precision),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
     each: input('each', ['samples'], 'int32'),
     temperature: input('temperature', []),
@@ -194,7 +208,7 @@ function extend(
   position: { last: Tensor; total: Tensor },
   past: Caches | null,
 ): { logits: Tensor; caches: Caches } {
-  const { config, weight, linear, addNorm, tables, plain, precision } = context
+  const { config, weight, linear, addNorm, tables, plain, dtype } = context
   const caches: Tensor[] = []
   const keep: model.KeepCache = (_, key, value) => caches.push(key, value)
   const fused: model.Attention = (q, k, v, layer) => {
@@ -208,7 +222,7 @@ function extend(
     : past === null
       ? promptAttention(context, keep)
       : writingAttention(context, position.last, past, keep)
-  const stream = { dtype: precision, addNorm }
+  const stream = { dtype, addNorm }
   return { logits: model.forward(config, weight, linear, attention, { tokens, rows }, stream), caches }
 }
 
@@ -298,7 +312,7 @@ export interface GenerationOptions {
  * Steps in one turn of the loop. The caches that come into a turn are copied, those within it are written in place, and
  * each turn waits for the device to tell whether to go on.
  */
-export const STEPS_A_TURN = 4
+export const STEPS_A_TURN = 8
 
 /**
  * A whole generation in one run, for a provider that can loop.
@@ -316,9 +330,7 @@ export function generationProgram(
   { adapter, nucleus }: GenerationOptions,
   target: Target = {},
 ): Uint8Array {
-  const context = shared(config, target, nucleus, (weight, precision) =>
-    fusedWeights(config, weight, precision, adapter),
-  )
+  const context = shared(config, target, nucleus, (weight) => fusedWeights(config, weight, target, adapter))
   const { start, window } = prefill(context)
   const uniforms = input('uniforms', ['turns', STEPS_A_TURN, 'samples'])
   const stop = input('stop', ['stops'], 'int32')
@@ -369,8 +381,8 @@ export function fuseProgram(
   adapter: AdapterShape | undefined,
   target: Target = {},
 ): Uint8Array {
-  const { precision = 'float32' } = target
-  const { products, norms } = fusedWeights(config, model.parameters(config, precision), precision, adapter)
+  const weight = model.parameters(config, target.precision)
+  const { products, norms } = fusedWeights(config, weight, target, adapter)
   const outputs: Record<string, Tensor> = {}
   for (const [name, { weight, bias }] of products) {
     outputs[fusedName(name, 'weight')] = ops.transpose(weight, [1, 0])
@@ -381,7 +393,7 @@ export function fuseProgram(
 }
 
 /** The same as inputs. */
-function fusedInputs(config: ModelConfig, precision: model.Precision): Fused {
+function fusedInputs(config: ModelConfig, target: Target): Fused {
   const shapes = weightShapes(config)
   const products = groups(config).map(({ name, parts }): [string, FusedWeight] => {
     const out = parts.reduce((sum, part) => sum + part.out, 0)
@@ -390,15 +402,15 @@ function fusedInputs(config: ModelConfig, precision: model.Precision): Fused {
     return [
       name,
       {
-        weight: input(fusedName(name, 'weight'), [width, out], precision),
+        weight: input(fusedName(name, 'weight'), [width, out], target.precision),
         transposed: true,
-        bias: biased ? input(fusedName(name, 'bias'), [out], precision) : null,
+        bias: biased ? input(fusedName(name, 'bias'), [out], target.precision) : null,
       },
     ]
   })
   const norms = streamNorms(config).map((name): [string, Tensor] => [
     name,
-    input(fusedName(name, 'weight'), [config.hiddenSize], precision),
+    input(fusedName(name, 'weight'), [config.hiddenSize], streamType(target)),
   ])
   return { products: new Map(products), norms: new Map(norms) }
 }
@@ -416,7 +428,7 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  * is plain; outputs: the state, as `next ...`.
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
-  const context = shared(config, target, false, (_, precision) => fusedInputs(config, precision))
+  const context = shared(config, target, false, () => fusedInputs(config, target))
   return emit('prefill', stateOutputs(prefill(context).start), target)
 }
 
@@ -430,7 +442,7 @@ export function stepProgram(
   { nucleus }: { nucleus: boolean },
   target: Target = {},
 ): Uint8Array {
-  const context = shared(config, target, nucleus, (_, precision) => fusedInputs(config, precision))
+  const context = shared(config, target, nucleus, () => fusedInputs(config, target))
   const cache = ['samples', config.kvHeads, 'window', config.headDim]
   const { draws, state } = advance(context, input('uniform', ['samples']), input('length', [], 'int32'), {
     logits: input('logits', ['samples', config.vocabSize]),
