@@ -85,9 +85,12 @@ const rules: Record<string, Rule> = {
       : ops.matmul(left, right, { transposeA: true, scale })
     return [toA, toB]
   },
+  // Rows that were taken several times are summed in single precision.
   Gather: (g, _, [table, indices]) => {
     const rows = ops.reshape(indices, [flatCount(indices)])
-    return [ops.scatterAddRows(ops.zerosLike(table), rows, ops.flatten(g)), null]
+    const updates = ops.cast(ops.flatten(g), 'float32')
+    const sums = ops.scatterAddRows(ops.zerosLike(table, 'float32'), rows, updates)
+    return [ops.cast(sums, table.dtype), null]
   },
   GatherElements: (g, _, [a, indices]) => {
     const count = indices.shape[0]

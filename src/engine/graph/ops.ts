@@ -277,9 +277,9 @@ export function leading(a: Tensor, ends: Tensor, sizes: readonly Dim[]): Tensor 
 }
 
 /** Zeros with another tensor's run-time shape. */
-export function zerosLike(a: Tensor): Tensor {
+export function zerosLike(a: Tensor, dtype: DType = a.dtype): Tensor {
   const shape = apply('Shape', [a], [{ shape: [a.shape.length], dtype: 'int64' }])[0]
-  return cast(apply('ConstantOfShape', [shape], [{ shape: a.shape }])[0], a.dtype)
+  return cast(apply('ConstantOfShape', [shape], [{ shape: a.shape }])[0], dtype)
 }
 
 /**

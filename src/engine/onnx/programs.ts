@@ -73,6 +73,8 @@ export interface SequenceTensors {
   advantages: Tensor
   /** [rows]: log-probabilities when sampled. Looked at for the policy gradient alone. */
   old: Tensor
+  /** []: what the loss is multiplied by before it is differentiated, so that in halves nothing vanishes or overflows. */
+  lossScale: Tensor | null
 }
 
 export interface SequenceOptions {
@@ -111,26 +113,26 @@ export function sequenceGraph(
           [loraA(name), a],
           [loraB(name), b],
         ])
-  // In halves, what lies between the loss and the gradients must neither vanish nor overflow.
-  const scaled = precision === 'float32' ? loss : ops.mul(loss, lossScale())
   const parts = gradients(
-    scaled,
+    batch.lossScale === null ? loss : ops.mul(loss, batch.lossScale),
     trained.map(([, tensor]) => tensor),
   )
   return { logprobs, loss, gradients: new Map(trained.map(([name], i) => [name, parts[i]])) }
 }
 
-const lossScale = () => input('lossScale', [])
+/** The scale of the loss as an input; single precision needs none. */
+export function lossScaleInput({ precision = 'float32' }: Target): Tensor | null {
+  return precision === 'float32' ? null : input('lossScale', [])
+}
 
-/** Gradients as outputs, what the loss was multiplied by taken out again. */
+/** Gradients as outputs, the loss's scale taken out again. */
 export function gradientOutputs(
   gradients: ReadonlyMap<string, Tensor>,
-  precision: model.Precision = 'float32',
+  lossScale: Tensor | null,
 ): Record<string, Tensor> {
-  const scale = precision === 'float32' ? null : lossScale()
   const named = [...gradients].map(([name, tensor]): [string, Tensor] => [
     gradientName(name),
-    scale === null ? tensor : ops.div(tensor, scale),
+    lossScale === null ? tensor : ops.div(tensor, lossScale),
   ])
   return Object.fromEntries(named)
 }
@@ -147,6 +149,7 @@ export function sequenceProgram(
   options: SequenceOptions,
   target: Target = {},
 ): Uint8Array {
+  const lossScale = lossScaleInput(target)
   const { logprobs, loss, gradients } = sequenceGraph(config, options, target, {
     tokens: input('tokens', ['batch', 'time'], 'int32'),
     segments: input('segments', ['batch', 'time'], 'int32'),
@@ -156,13 +159,10 @@ export function sequenceProgram(
     targets: input('targets', ['rows'], 'int32'),
     advantages: input('advantages', ['rows']),
     old: input('old', ['rows']),
+    lossScale,
   })
   if (loss === null) return emit('score', { logprobs }, target)
-  return emit(
-    `train ${options.loss}`,
-    { loss, logprobs, ...gradientOutputs(gradients, target.precision) },
-    target,
-  )
+  return emit(`train ${options.loss}`, { loss, logprobs, ...gradientOutputs(gradients, lossScale) }, target)
 }
 
 /** min(r A, clip(r, low, high) A) with r = exp(logprob - old logprob) (PPO, Schulman et al. 2017). */

@@ -8,6 +8,7 @@ import {
   adapterPairs,
   gradientOutputs,
   type LossKind,
+  lossScaleInput,
   sequenceGraph,
   type Target,
 } from '../programs.ts'
@@ -40,6 +41,7 @@ export function trainingProgram(
     advantages: stacked('advantages', ['most targets']),
     old: stacked('old', ['most targets']),
   }
+  const lossScale = lossScaleInput(target)
   const sizes = input('sizes', ['batches', 2], 'int64')
   const lengths = input('lengths', ['batches', 1], 'int64')
   const order = input('order', ['longest'], 'int32')
@@ -63,6 +65,7 @@ export function trainingProgram(
         targets: at(inputs.targets),
         advantages: at(inputs.advantages),
         old: at(inputs.old),
+        lossScale,
       }
       const options = { adapter, trained: 'adapter', loss } as const
       const part = sequenceGraph(config, options, target, batch, pairs)
@@ -79,9 +82,5 @@ export function trainingProgram(
   )
   const [total, ...gradients] = state
   const named = new Map(names.map((name, i) => [name, gradients[i]]))
-  return emit(
-    'train',
-    { loss: total, logprobs: collected[0], ...gradientOutputs(named, target.precision) },
-    target,
-  )
+  return emit('train', { loss: total, logprobs: collected[0], ...gradientOutputs(named, lossScale) }, target)
 }
