@@ -45,6 +45,38 @@ function groups(config: ModelConfig): Group[] {
   }).flat()
 }
 
+/** Query heads to a key-value head that CUDA's fastest attention of single tokens is made for. */
+const FAST_GROUPS = [1, 2, 4, 8, 16, 32]
+
+/**
+ * The model as its graphs see it: on CUDA with more query heads, up to a number that attention is fastest for. The added
+ * ones ask for nothing (their weights are 0), and nothing is made of what they answer.
+ */
+function widened(config: ModelConfig, { plain }: Target): ModelConfig {
+  const group = config.heads / config.kvHeads
+  const fast = plain ? group : (FAST_GROUPS.find((size) => size >= group) ?? group)
+  return { ...config, heads: fast * config.kvHeads }
+}
+
+/** Weights or bias of q, [heads * headDim, ...], with zeros for the added heads of each key-value head. */
+function widenQuery({ kvHeads, headDim, heads }: ModelConfig, tensor: Tensor): Tensor {
+  const [rows, ...rest] = tensor.shape.map(Number)
+  if (rows === heads * headDim) return tensor
+  const inner = rest.reduce((product, n) => product * n, rows / kvHeads)
+  const added = ((heads * headDim - rows) / kvHeads) * (inner / (rows / kvHeads))
+  const wide = ops.padLast(ops.reshape(tensor, [kvHeads, inner]), added)
+  return ops.reshape(wide, [heads * headDim, ...rest])
+}
+
+/** Weights of o, [hidden, heads * headDim], with columns of zeros for the added heads. */
+function widenOutput({ kvHeads, headDim, heads }: ModelConfig, tensor: Tensor): Tensor {
+  const [rows, columns] = tensor.shape.map(Number)
+  if (columns === heads * headDim) return tensor
+  const split = ops.reshape(tensor, [rows * kvHeads, columns / kvHeads])
+  const wide = ops.padLast(split, (heads * headDim - columns) / kvHeads)
+  return ops.reshape(wide, [rows, heads * headDim])
+}
+
 interface FusedWeight {
   /** [outputs of all parts, inputs], or the other way about where `transposed`. */
   weight: Tensor
@@ -91,13 +123,18 @@ function fusedWeights(
     const [a, b] = [pair.a, pair.b].map((matrix) => ops.cast(matrix, base.dtype))
     return ops.addProduct(base, b, a, adapter.scale)
   }
+  const wide = widened(config, target)
+  const fitted = (name: string, tensor: Tensor) => {
+    if (name.endsWith('q_proj')) return widenQuery(wide, tensor)
+    return name.endsWith('o_proj') ? widenOutput(wide, tensor) : tensor
+  }
   const products = groups(config).map(({ name, parts }): [string, FusedWeight] => [
     name,
     {
-      weight: joined(parts.map((part) => folded(part.name))),
+      weight: joined(parts.map((part) => fitted(part.name, folded(part.name)))),
       transposed: false,
       bias: shapes.has(`${parts[0].name}.bias`)
-        ? joined(parts.map((part) => weight(`${part.name}.bias`)))
+        ? joined(parts.map((part) => fitted(part.name, weight(`${part.name}.bias`))))
         : null,
     },
   ])
@@ -187,12 +224,13 @@ function shared(
   const weight = model.parameters(config, precision)
   const { products, norms } = fuse(weight)
   const { cos, sin } = rotaryInputs(config, context)
+  const wide = widened(config, target)
   return {
-    config,
+    config: wide,
     plain,
     dtype: streamType(target),
     weight,
-    linear: fusedLinear(config, products),
+    linear: fusedLinear(wide, products),
     addNorm: fusedAddNorm(config, norms, precision),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
     each: input('each', ['samples'], 'int32'),
@@ -393,7 +431,8 @@ export function fuseProgram(
 }
 
 /** The same as inputs. */
-function fusedInputs(config: ModelConfig, target: Target): Fused {
+function fusedInputs(narrow: ModelConfig, target: Target): Fused {
+  const config = widened(narrow, target)
   const shapes = weightShapes(config)
   const products = groups(config).map(({ name, parts }): [string, FusedWeight] => {
     const out = parts.reduce((sum, part) => sum + part.out, 0)
