@@ -6,14 +6,13 @@
  *
  * `--sweep` also varies copies, problems and the notes' length, one at a time.
  */
-import { execFile } from 'node:child_process'
 import { cpus } from 'node:os'
-import { parseArgs, promisify } from 'node:util'
+import { parseArgs } from 'node:util'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { type Weights, weightShapes } from '../src/engine/checkpoint/model.ts'
 import type { PolicyDatum } from '../src/engine/contract.ts'
 import { openBase } from '../src/engine/onnx/base.ts'
-import { chooseDevice, type Device, deviceMemory } from '../src/engine/onnx/device.ts'
+import { chooseDevice, type Device, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'
 import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../src/engine/onnx/policy.ts'
 import { runtimeVersion } from '../src/engine/onnx/session.ts'
@@ -155,7 +154,7 @@ const record = {
   parameters,
   device: place.device,
   precision: place.precision,
-  gpu: await gpuName(),
+  gpu: await nvidiaGpu('name,driver_version'),
   processor: cpus()[0]?.model,
   versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
   measured,
@@ -254,22 +253,6 @@ function randomWeights(config: ModelConfig): Weights {
   )
 }
 
-async function nvidia(query: string): Promise<string> {
-  try {
-    const { stdout } = await promisify(execFile)('nvidia-smi', [
-      `--query-gpu=${query}`,
-      '--format=csv,noheader,nounits',
-    ])
-    return stdout.trim().split('\n')[0]
-  } catch {
-    return ''
-  }
-}
-
-async function gpuName(): Promise<string> {
-  return nvidia('name,driver_version')
-}
-
 async function usedMemory(): Promise<number> {
-  return Number.parseInt(await nvidia('memory.used'), 10) || 0
+  return Number.parseInt(await nvidiaGpu('memory.used'), 10) || 0
 }

@@ -237,6 +237,7 @@ class Steps(TrainerCallback):
                 "step": whole,
             }
         )
+        say(f"step {len(self.rows)}: {json.dumps(self.rows[-1])}")
 
 
 def reward(completion_ids, **_) -> list[float]:

@@ -62,6 +62,9 @@ async function tryDevice(device: Device): Promise<Probe> {
   if (device === 'cuda' && !cudaProviderInstalled()) {
     return { device, found: null, detail: `its provider is not installed${advice(device)}` }
   }
+  // cuDNN's attention of single tokens gave other last bits each time it was run; the others do not. ONNX Runtime reads this
+  // when it compiles a program.
+  if (device === 'cuda') process.env.ORT_ENABLE_CUDNN_FLASH_ATTENTION ??= '0'
   // The CPU's halves are slower than its single precision.
   const order: Precision[] = device === 'cpu' ? ['float32'] : ['float16', 'float32']
   let detail = ''
@@ -133,12 +136,22 @@ const ASSUMED_BYTES = 8 * 2 ** 30
 /** Memory of the device in bytes: NVIDIA's driver is asked, another GPU is taken to have 8 GiB. */
 export async function deviceMemory(device: Device): Promise<number> {
   if (device === 'cpu') return totalmem()
+  const mebibytes = Number.parseInt(await nvidiaGpu('memory.free'), 10)
+  return Number.isFinite(mebibytes) ? mebibytes * 2 ** 20 : ASSUMED_BYTES
+}
+
+/** What NVIDIA's driver says of the GPU that CUDA takes, by `nvidia-smi --help-query-gpu`'s names; '' without a driver. */
+export async function nvidiaGpu(query: string): Promise<string> {
+  const [visible] = (process.env.CUDA_VISIBLE_DEVICES ?? '').split(',')
+  const options = [
+    `--query-gpu=${query}`,
+    '--format=csv,noheader,nounits',
+    ...(visible ? [`--id=${visible}`] : []),
+  ]
   try {
-    const query = ['--query-gpu=memory.free', '--format=csv,noheader,nounits']
-    const { stdout } = await promisify(execFile)('nvidia-smi', query, { timeout: 10_000 })
-    const mebibytes = Number.parseInt(stdout.trim().split('\n')[0], 10)
-    return Number.isFinite(mebibytes) ? mebibytes * 2 ** 20 : ASSUMED_BYTES
+    const { stdout } = await promisify(execFile)('nvidia-smi', options, { timeout: 10_000 })
+    return stdout.trim().split('\n')[0]
   } catch {
-    return ASSUMED_BYTES
+    return ''
   }
 }

@@ -350,7 +350,7 @@ export interface GenerationOptions {
  * Steps in one turn of the loop. The caches that come into a turn are copied, those within it are written in place, and
  * each turn waits for the device to tell whether to go on.
  */
-export const STEPS_A_TURN = 8
+export const STEPS_A_TURN = 16
 
 /**
  * A whole generation in one run, for a provider that can loop.
