@@ -37,6 +37,9 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
   }
 }
 
+/** Bytes of a buffer that drivers are sure to bind. */
+const WEBGPU_BUFFER = 2 ** 31 - 4
+
 /**
  * On a GPU: as much at once as is planned to fit in `memory` bytes. What the plan leaves out, such as gaps between
  * allocations, is met by halving a batch that does not fit.
@@ -57,7 +60,10 @@ export function gpuLimits(config: ModelConfig, memory: number, { device, precisi
   // Attention's shares, kept in what the softmax is computed in (and as operands), and a few at work in one layer.
   const softmax = device === 'webgpu' ? 4 : unit
   const perPair = heads * (layers * (softmax === unit ? unit : softmax + unit) + 6 * softmax)
-  const rowCost = (length: number) => length * perToken + length * length * perPair
+  // WebGPU binds no buffer beyond a limit: the largest are the scores of a layer, and the logits.
+  const largest = (length: number) => 4 * length * Math.max(heads * length, vocabSize)
+  const bound = (length: number) => (device === 'webgpu' ? (free * largest(length)) / WEBGPU_BUFFER : 0)
+  const rowCost = (length: number) => Math.max(length * perToken + length * length * perPair, bound(length))
   const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
   return {
     lanes: 1,
