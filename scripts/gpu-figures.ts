@@ -1,12 +1,15 @@
 /**
- * Puts measured figures into docs/gpu.md, between its markers, from bench/results/gpu-*.json:
+ * Puts measured figures into docs/gpu.md, between its markers, from bench/results/gpu-*:
  *
  *   npx tsx scripts/gpu-figures.ts
  */
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { resultsSchema } from '../src/experiment/results.ts'
 import { readJsonFile } from '../src/files.ts'
+import { checkLines } from '../src/report/checks.ts'
+import { tableHeader, tableRows } from '../src/report/rows.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
@@ -59,4 +62,31 @@ const head = [
   'new tokens/s',
   'peak GiB',
 ]
-await replaceSections(root('docs/gpu.md'), { gpu: table(head, rows) })
+// A whole experiment: its run folder's results, and the seconds of its steps.
+const run = `${folder}/gpu-run-smollm2-svamp`
+const results = await readJsonFile(`${run}/results.json`, resultsSchema)
+const stepSchema = z.object({ seconds: z.record(z.string(), z.number()) })
+const jobs = (await readdir(run)).filter((name) => name.endsWith('.metrics.jsonl')).sort()
+const steps = (
+  await Promise.all(jobs.map(async (name) => (await readFile(`${run}/${name}`, 'utf8')).trim().split('\n')))
+).map((lines) => lines.map((line) => stepSchema.parse(JSON.parse(line)).seconds))
+const parts = Object.keys(steps[0][0])
+const ofPart = (part: string) => median(steps.flat().map((seconds) => seconds[part]))
+const whole = steps.map((job) =>
+  job.reduce((sum, seconds) => sum + parts.reduce((all, part) => all + seconds[part], 0), 0),
+)
+const timed =
+  `A step in seconds (medians): ${parts.map((part) => `${part} ${ofPart(part).toFixed(2)}`).join(', ')}. ` +
+  `All ${jobs.length} trainings of ${steps[0].length} steps: ${(whole.reduce((a, b) => a + b, 0) / 60).toFixed(1)} minutes.`
+const said = checkLines(results).filter(([what]) => !what.startsWith('hack') && what !== 'over-optimised')
+
+await replaceSections(root('docs/gpu.md'), {
+  gpu: table(head, rows),
+  run: [
+    table(tableHeader(results), tableRows(results)),
+    '',
+    ...said.map(([what, text]) => `- **${what}**: ${text}`),
+    '',
+    timed,
+  ].join('\n'),
+})

@@ -2,9 +2,10 @@
  * Gives a model that cannot do a task yet a start that reinforcement learning needs: a LoRA adapter imitates short worked
  * solutions of SVAMP's problems, made from their equations, and is folded into the weights. A training set of the
  * experiment must not overlap: it takes the first `--problems` of the file, the experiment the rest, which are written
- * beside the checkpoint as `problems.jsonl`.
+ * beside the checkpoint as `problems.jsonl`; with `--largest`, only the easy ones of them, of one operation on numbers up
+ * to that.
  *
- *     npx tsx scripts/warm-start.ts --model SmolLM2-135M-Instruct --svamp SVAMP.json --out warm --device auto
+ *     npx tsx scripts/warm-start.ts --model SmolLM2-135M-Instruct --svamp SVAMP.json --out warm --device auto --largest 30
  */
 import { copyFile, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -34,6 +35,7 @@ const { values: flags } = parseArgs({
     steps: { type: 'string', default: '100' },
     batch: { type: 'string', default: '16' },
     rate: { type: 'string', default: '3e-4' },
+    largest: { type: 'string' },
   },
 })
 const { model, svamp, out } = flags
@@ -107,7 +109,12 @@ for (const file of await readdir(model)) {
     await copyFile(join(model, file), join(out, file))
   }
 }
+const largest = Number(flags.largest ?? Number.POSITIVE_INFINITY)
+const easy = ({ Equation }: (typeof problems)[number]) =>
+  Equation.match(/[-+*/]/g)?.length === 1 &&
+  (Equation.match(/\d+(\.\d*)?/g) ?? []).every((number) => Number(number) <= largest)
 const rest = problems
   .slice(count)
+  .filter((problem) => flags.largest === undefined || easy(problem))
   .map((problem) => JSON.stringify({ question: question(problem), gold: plain(`${problem.Answer}`) }))
 await writeFileAtomic(join(out, 'problems.jsonl'), `${rest.join('\n')}\n`)

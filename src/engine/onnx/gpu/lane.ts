@@ -63,7 +63,8 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
     { name: 'cos', shape, data: tables.cos },
     { name: 'sin', shape, data: tables.sin },
   ]
-  const settings: CompileOptions = { provider, threads }
+  // What goes wrong is thrown: lack of memory is met, and must not look like an error.
+  const settings: CompileOptions = { provider, threads, quiet: true }
   const target: Target = { precision, plain: provider === 'webgpu', context: positions }
   const constants = new Map<string, Uint8Array>()
   const resident: Record<string, Value> = {}
