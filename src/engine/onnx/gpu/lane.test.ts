@@ -8,7 +8,7 @@ import { random } from '../../../random.ts'
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import { openCheckpoint, projections, weightShapes } from '../../checkpoint/model.ts'
 import type { Completion } from '../../contract.ts'
-import { type Lane, type LaneOptions, type NamedArray, openLane } from '../lane.ts'
+import { type Lane, type LaneOptions, type Model, type NamedArray, openLane } from '../lane.ts'
 import { loraA, loraB } from '../programs.ts'
 import { openGpuLane } from './lane.ts'
 
@@ -51,6 +51,7 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
   let cpu: Lane
   let gpu: Lane
   let vocabulary = 0
+  let adapterOf: (key: string) => NamedArray[]
 
   beforeAll(async () => {
     const { config, weights } = await load(name)
@@ -66,22 +67,25 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
     }
     cpu = openLane(options)
     gpu = await openGpuLane({ ...options, place: { device: 'cpu', precision: within.precision } })
-    const stream = random('gpu lane', name, 'adapter')
-    const draw = (shape: number[]) => ({
-      shape,
-      data: Float32Array.from({ length: shape[0] * shape[1] }, () => 0.1 * stream.normal()),
-    })
-    const tensors = projections(config).flatMap(({ name, in: inputs, out }) => [
-      { name: loraA(name), ...draw([RANK, inputs]) },
-      { name: loraB(name), ...draw([out, RANK]) },
-    ])
+    adapterOf = (key) => {
+      const stream = random('gpu lane', name, key)
+      const draw = (shape: number[]) => ({
+        shape,
+        data: Float32Array.from({ length: shape[0] * shape[1] }, () => 0.1 * stream.normal()),
+      })
+      return projections(config).flatMap(({ name, in: inputs, out }) => [
+        { name: loraA(name), ...draw([RANK, inputs]) },
+        { name: loraB(name), ...draw([out, RANK]) },
+      ])
+    }
+    const tensors = adapterOf('adapter')
     for (const lane of [cpu, gpu]) await lane.overlay({ kind: 'overlay', id: 0, tensors })
   })
 
   const prompt = (length: number, seed: number) =>
     Array.from({ length }, (_, i) => (i * 7 + seed * 13 + 3) % vocabulary)
   /** Samples of prompts of different lengths. */
-  const generate = async (model: (typeof models)[number], sampling: { topP: number; stop: number[] }) => {
+  const generate = async (model: Model & { name: string }, sampling: { topP: number; stop: number[] }) => {
     const requests = [
       { prompt: prompt(9, 1), n: 3, seed: 1 },
       { prompt: prompt(1, 2), n: 2, seed: 2 },
@@ -140,6 +144,25 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
       expect(sample.finish).toBe(end < 0 ? 'length' : 'stop')
       expect(sample.tokens).toEqual(end < 0 ? whole : whole.slice(0, end + 1))
     })
+  })
+
+  it('keeps an adapter as it was sent, whoever changes the shared arrays after', async () => {
+    const shared = adapterOf('shared').map(({ data, ...rest }) => {
+      const copy = new Float32Array(new SharedArrayBuffer(data.byteLength))
+      copy.set(data)
+      return { ...rest, data: copy }
+    })
+    const sampled = (overlay: number) => generate({ name: 'shared', overlay, adapter }, { topP: 1, stop: [] })
+    const send = (id: number) => gpu.overlay({ kind: 'overlay', id, tensors: shared })
+    await send(1)
+    const before = await sampled(1)
+    for (const { data } of shared) data.fill(0)
+    expect(await sampled(1)).toEqual(before)
+    await gpu.overlay({ kind: 'overlay', id: 1, tensors: null })
+    await send(2)
+    const zero = await sampled(2)
+    expect(zero).toEqual(await generate(models[0], { topP: 1, stop: [] }))
+    expect(zero).not.toEqual(before)
   })
 
   it('learns what the CPU learns', async () => {

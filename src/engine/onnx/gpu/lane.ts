@@ -115,6 +115,16 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
   options.weights = []
 
   const overlays = new Map<number, Values>()
+  /** Copies of arrays that are shared with the thread that changes them, by overlay; let go, they serve the next. */
+  const copies = new Map<number, Float32Array[]>()
+  const spare: Float32Array[] = []
+  const ownCopies = (tensors: readonly NamedArray[]): Float32Array[] =>
+    tensors.map(({ data }) => {
+      const at = spare.findIndex(({ length }) => length === data.length)
+      const copy = at < 0 ? new Float32Array(data.length) : spare.splice(at, 1)[0]
+      copy.set(data)
+      return copy
+    })
   const fused = new Map<string, Values>()
   const valuesOf = ({ overlay }: Model): Values[] => {
     const over = overlay === null ? {} : overlays.get(overlay)
@@ -231,15 +241,18 @@ export async function openGpuLane(options: LaneOptions): Promise<Lane> {
       if (tensors === null) {
         release(overlays.get(id))
         overlays.delete(id)
+        spare.push(...(copies.get(id) ?? []))
+        copies.delete(id)
         release(fused.get(String(id)))
         fused.delete(String(id))
         return
       }
-      // Copied where the arrays are shared with the thread that changes them.
-      const own = (data: Float32Array) => (data.buffer instanceof ArrayBuffer ? data : new Float32Array(data))
+      const shared = tensors.some(({ data }) => !(data.buffer instanceof ArrayBuffer))
+      const arrays = shared ? ownCopies(tensors) : tensors.map(({ data }) => data)
+      if (shared) copies.set(id, arrays)
       const placed = loops
-        ? Object.fromEntries(tensors.map(({ name, shape, data }) => [name, floats(own(data), shape)]))
-        : await place(tensors.map(({ name, shape, data }) => ({ name, shape, bits: own(data) })))
+        ? Object.fromEntries(tensors.map(({ name, shape }, i) => [name, floats(arrays[i], shape)]))
+        : await place(tensors.map(({ name, shape }, i) => ({ name, shape, bits: arrays[i] })))
       overlays.set(id, placed)
     },
     async generate(job, onTokens, check) {
