@@ -139,20 +139,15 @@ say(
 const base = openBase(config, weights, limits, { givesUp: true, place })
 const { parameters } = base
 
-const measured = [await measure(sizes, Number(flags.repeats), true)]
-if (flags.sweep) {
-  for (const change of [
-    { copies: 2 },
-    { copies: 8 },
-    { problems: 6 },
-    { problems: 24 },
-    { noteTokens: 128 },
-  ]) {
-    measured.push(await measure({ ...sizes, ...change }, 1, false))
-  }
+interface Measured extends Sizes {
+  /** Seconds of the very first step, which also compiles the programs. */
+  warmUp?: Record<Phase, number>
+  repetitions: Record<Phase, number>[]
+  peakMemoryMiB: number
 }
-await base.close()
-const record = {
+
+const measured: Measured[] = []
+const about = {
   bench: 'gpu',
   shape: flags.shape,
   parameters,
@@ -162,26 +157,46 @@ const record = {
   gpu: await nvidiaGpu('name,driver_version'),
   processor: cpus()[0]?.model,
   versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
-  measured,
 }
-if (flags.out === undefined) process.stdout.write(`${JSON.stringify(record, null, 2)}\n`)
-else await writeJsonAtomic(flags.out, record)
+await measure(sizes, Number(flags.repeats))
+if (flags.sweep) {
+  for (const change of [
+    { copies: 2 },
+    { copies: 8 },
+    { problems: 6 },
+    { problems: 24 },
+    { noteTokens: 128 },
+  ]) {
+    await measure({ ...sizes, ...change }, 1)
+  }
+}
+await base.close()
+if (flags.out === undefined) process.stdout.write(`${JSON.stringify({ ...about, measured }, null, 2)}\n`)
 
 type Phase = 'draft' | 'prefill' | 'read' | 'train' | 'optimise'
 
-/** The first repetition of all also compiles the programs: it warms up, and is not counted. */
-async function measure(size: Sizes, repeats: number, warmsUp: boolean) {
+/** Says each phase as it ends and writes each step, so that a step cut short on a slow device is not all lost. */
+async function measure(size: Sizes, repeats: number): Promise<void> {
   const policy = loraPolicy(base, flags.shape, { rank: size.rank, alpha: 2 * size.rank, seed: 1 })
   const stream = random('bench gpu')
   const prompt = (length: number) => Array.from({ length }, () => stream.int(config.vocabSize))
-  const repetitions: Record<Phase, number>[] = []
-  let peak = 0
+  const found: Measured = { ...size, repetitions: [], peakMemoryMiB: 0 }
   const watch = setInterval(() => {
     void usedMemory().then((used) => {
-      peak = Math.max(peak, used)
+      found.peakMemoryMiB = Math.max(found.peakMemoryMiB, used)
     })
   }, 500)
-  for (let repeat = warmsUp ? 0 : 1; repeat <= repeats; repeat++) {
+  say(JSON.stringify(size))
+  const first = measured.length === 0
+  measured.push(found)
+  for (let repeat = first ? 0 : 1; repeat <= repeats; repeat++) {
+    const times: Partial<Record<Phase, number>> = {}
+    const timed = async <T>(phase: Phase, work: () => Promise<T>): Promise<T> => {
+      const [result, time] = await seconds(work)
+      times[phase] = time
+      say(`  ${repeat === 0 ? 'warm-up' : `repeat ${repeat}`}, ${phase}: ${time.toFixed(2)} s`)
+      return result
+    }
     const boardTokens = size.questionTokens + size.copies * size.noteTokens + 60
     const prompts = (length: number) =>
       Array.from({ length: size.problems }, (_, p) => ({
@@ -190,12 +205,12 @@ async function measure(size: Sizes, repeats: number, warmsUp: boolean) {
         seed: 100 * repeat + p,
       }))
     const sampling = { temperature: 0.9, stop: [] }
-    const [, draft] = await seconds(() =>
+    await timed('draft', () =>
       policy.sample(prompts(size.questionTokens), { ...sampling, maxTokens: size.noteTokens, topP: 0.95 }),
     )
     const boards = prompts(boardTokens)
-    const [, prefill] = await seconds(() => policy.sample(boards, { ...sampling, maxTokens: 1, topP: 1 }))
-    const [groups, read] = await seconds(() =>
+    await timed('prefill', () => policy.sample(boards, { ...sampling, maxTokens: 1, topP: 1 }))
+    const groups = await timed('read', () =>
       policy.sample(boards, { ...sampling, maxTokens: size.replyTokens, topP: 1 }),
     )
     const tokens = size.problems * size.copies * size.replyTokens
@@ -206,8 +221,8 @@ async function measure(size: Sizes, repeats: number, warmsUp: boolean) {
       }),
     )
     const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
-    const [report, train] = await seconds(() => policy.forwardBackward(data, loss))
-    const [, optimise] = await seconds(() =>
+    const report = await timed('train', () => policy.forwardBackward(data, loss))
+    await timed('optimise', () =>
       policy.optimStep({
         learningRate: 1e-4,
         beta1: 0.9,
@@ -222,19 +237,13 @@ async function measure(size: Sizes, repeats: number, warmsUp: boolean) {
         line.reduce((worst, l, t) => Math.max(worst, Math.abs(l - data[i].logprobs[t])), 0),
       ),
     )
-    const times = { draft, prefill, read, train, optimise }
-    say(
-      `${repeat === 0 ? 'warm-up' : `repeat ${repeat}`} ${JSON.stringify(size)}: ` +
-        Object.entries(times)
-          .map(([name, time]) => `${name} ${time.toFixed(2)} s`)
-          .join(', ') +
-        `; sampled against trained log-probabilities: ${drift.toExponential(1)}`,
-    )
-    if (repeat > 0) repetitions.push(times)
+    say(`  sampled against trained log-probabilities: ${drift.toExponential(1)}`)
+    if (repeat === 0) found.warmUp = times as Record<Phase, number>
+    else found.repetitions.push(times as Record<Phase, number>)
+    if (flags.out !== undefined) await writeJsonAtomic(flags.out, { ...about, measured })
   }
   clearInterval(watch)
   policy.dispose()
-  return { ...size, repetitions, peakMemoryMiB: peak }
 }
 
 /** Weights that cost little to make: normal(0, 0.02) draws, the same block over and over. */

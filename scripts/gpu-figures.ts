@@ -28,6 +28,7 @@ const benchSchema = z.object({
       copies: z.number(),
       noteTokens: z.number(),
       replyTokens: z.number(),
+      warmUp: z.record(z.enum(phases), z.number()).optional(),
       repetitions: z.array(z.record(z.enum(phases), z.number())),
       peakMemoryMiB: z.number(),
     }),
@@ -39,13 +40,18 @@ const files = (await readdir(folder)).filter((name) => /^gpu-(cuda|webgpu)-.*\.j
 const rows: string[][] = []
 for (const file of files) {
   const { shape, device, precision, gpu, measured } = await readJsonFile(`${folder}/${file}`, benchSchema)
-  for (const { problems, copies, noteTokens, replyTokens, repetitions, peakMemoryMiB } of measured) {
-    const seconds = phases.map((phase) => median(repetitions.map((times) => times[phase])))
+  for (const found of measured) {
+    const { problems, copies, noteTokens, replyTokens, peakMemoryMiB, warmUp } = found
+    // Of a device too slow for more, the first step, compiling included.
+    const cold = found.repetitions.length === 0 && warmUp !== undefined
+    const counted = cold ? [warmUp] : found.repetitions
+    if (counted.length === 0) continue
+    const seconds = phases.map((phase) => median(counted.map((times) => times[phase])))
     // Reading the boards computes their prompts too: prefill is a part of it.
     const step = seconds.reduce((sum, value) => sum + value, 0) - seconds[phases.indexOf('prefill')]
     const tokens = problems * copies * (noteTokens + replyTokens)
     rows.push([
-      `${shape}, ${device} (${precision}), ${gpu}`,
+      `${shape}, ${device} (${precision}), ${gpu}${cold ? ', first step' : ''}`,
       `${problems} x ${copies}, ${noteTokens} + ${replyTokens}`,
       ...seconds.map((value) => value.toFixed(2)),
       step.toFixed(2),
