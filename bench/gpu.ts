@@ -4,7 +4,7 @@
  *
  *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
  *
- * `--lanes 2` computes in two threads, as a trial. `--sweep` also varies copies, problems and the notes' length, one at a time.
+ * `--lanes 2` samples in two threads, as a trial. `--sweep` also varies copies, problems and the notes' length, one at a time.
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -129,9 +129,8 @@ const say = (text: string) => process.stderr.write(`${text}\n`)
 const place = await chooseDevice(flags.device as Device | 'auto')
 const memory = await deviceMemory(place.device)
 const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place)
-// More than one: each with its own weights and half the memory, so that one launches while another waits.
-const lanes = Number(flags.lanes)
-if (lanes > 1) Object.assign(limits, { lanes, tokenBudget: limits.tokenBudget / lanes })
+// More than one: each samples its part with weights of its own, so that one launches while another waits.
+if (place.device !== 'cpu') limits.lanes = Number(flags.lanes)
 const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
 say(
   `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,
