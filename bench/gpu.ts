@@ -4,7 +4,8 @@
  *
  *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
  *
- * `--lanes 2` samples in two threads, as a trial. `--sweep` also varies copies, problems and the notes' length, one at a time.
+ * `--lanes 2` samples in two threads, as a trial. `--sweep` also varies copies, problems and the notes' length, one at a
+ * time.
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'

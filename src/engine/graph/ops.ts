@@ -346,8 +346,9 @@ export interface GroupedAttention {
  * Causal attention with rotary positions and a cache (ONNX Runtime's GroupQueryAttention); not differentiable. q
  * [batch, time, heads * headDim], k and v [batch, time, kvHeads * headDim], not yet rotated. Rows are filled from the
  * left: `last` int32 [batch] is the index of each row's last position, the new ones counted, `total` int32 [] the longest
- * row's length, or more. Where q, k and v are cut from one product, the operator takes that, uncut. Without a past the cache is the new keys and values; the past [batch, kvHeads, window, headDim] must have
- * room for the new ones, and what comes out is as long.
+ * row's length, or more. Where q, k and v are cut from one product, the operator takes that, uncut. Without a past the
+ * cache is the new keys and values; the past [batch, kvHeads, window, headDim] must have room for the new ones, and what
+ * comes out is as long.
  */
 export function groupedAttention(
   [q, k, v]: readonly [Tensor, Tensor, Tensor],
@@ -416,9 +417,9 @@ export function withRoom(cache: Tensor, room: Tensor): Tensor {
 }
 
 /**
- * Repeats `step` `trips` (int64 []) times, or as long as the condition it gives holds (bool []; null: always). `state` is what is
- * carried from one time to the next (shapes may change: name them); `collected` is stacked, one entry for each time
- * that was run. What `step` uses but does not depend on its arguments is computed once. Not differentiable.
+ * Repeats `step` at most `trips` (int64 []) times, as long as the condition it gives holds (bool []; null: always).
+ * `state` is what is carried from one time to the next (shapes may change: name them); `collected` is stacked, one entry
+ * for each time that was run. What `step` uses but does not depend on its arguments is computed once. Not differentiable.
  */
 export function loop(
   trips: Tensor,

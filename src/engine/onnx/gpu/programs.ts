@@ -472,9 +472,9 @@ export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8A
 }
 
 /**
- * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, caches), `uniform` [samples], `length`
- * int32 [], how many positions the caches hold, `each`, `temperature`, `topP` for a nucleus, rotary tables, fused weights. Outputs: `drawn`, `logprobs`,
- * `samplingLogprobs` [samples], and the state as `next ...`.
+ * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, caches), `uniform` [samples], `length` int32
+ * [], how many positions the caches hold, `each`, `temperature`, `topP` for a nucleus, rotary tables, fused weights.
+ * Outputs: `drawn`, `logprobs`, `samplingLogprobs` [samples], and the state as `next ...`.
  */
 export function stepProgram(
   config: ModelConfig,
