@@ -21,9 +21,9 @@ What TRL is given, so that the comparison is fair to it:
   plain `generate`.
 
 First generation alone is timed for two numbers of new tokens, then updates on random tokens, then whole steps. A
-straight line through the two gives seconds before the first token and seconds a token. With an update's seconds, a whole
-step's are worked out of it, not measured (`workedOut`); they are known in a minute even where a whole step takes many
-(`--repetitions 0` leaves whole steps out).
+straight line through the two gives seconds before the first token and seconds a token. With an update's seconds, a
+whole step's are worked out of it, not measured (`workedOut`); they are known in a minute even where a whole step takes
+many (`--repetitions 0` leaves whole steps out).
 
 Times are host seconds between device synchronisations; the first step of each trainer warms up and is left out. `--out`
 is written after each generation, update and step, with `complete` false until the end. In generation a line is printed
