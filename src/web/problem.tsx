@@ -242,6 +242,8 @@ export function Board({
   const [text, setText] = useState<BoardText | string | null>(null)
   /** Notes that the reply under the pointer or with the focus has read. */
   const [read, setRead] = useState<number[]>([])
+  // Another edition of the run's files, as after its server's restart, has texts of its own.
+  const edition = source.edition.value
   useEffect(() => {
     let current = true
     setText(null)
@@ -252,7 +254,7 @@ export function Board({
     return () => {
       current = false
     }
-  }, [source, number])
+  }, [source, number, edition])
   if (text === null) return <p class="muted">Loading</p>
   if (typeof text === 'string') return <p class="warning">{text}</p>
   const { notes, replies } = text

@@ -21,6 +21,8 @@ export interface RunSource {
   loaded: Signal<boolean>
   /** What stands between the page and its data, in words; null while all is well. */
   trouble: Signal<string | null>
+  /** Changes when the server has read the run's files anew: texts asked for before may have been refused. */
+  edition: Signal<string>
   text: (board: number) => Promise<BoardText>
   /** Boards with a note or reply that holds `needle`, in lower case, a portion at a time. */
   search: (needle: string, stop: AbortSignal) => AsyncGenerator<{ found: number[]; share: number }>
@@ -55,6 +57,7 @@ export function embeddedSource(): RunSource {
     boards: signal(noBoards),
     loaded: signal(false),
     trouble: signal<string | null>(null),
+    edition: signal(''),
   }
   unpack<BoardColumns>(element('columns')).then(
     (columns) => {
@@ -121,9 +124,9 @@ export function liveSource(name: string): RunSource {
     boards: signal(noBoards),
     loaded: signal(false),
     trouble: signal<string | null>(null),
+    edition: signal(''),
   }
   const texts = new Map<string, Promise<BoardText>>()
-  let epoch = ''
   let wanted = { epoch: '', count: 0 }
   let busy = false
   let closed = false
@@ -133,16 +136,19 @@ export function liveSource(name: string): RunSource {
     if (busy) return
     busy = true
     try {
-      while (!closed && (wanted.epoch !== epoch || source.boards.value.job.length < wanted.count)) {
-        const have = wanted.epoch === epoch ? source.boards.value : noBoards
+      while (
+        !closed &&
+        (wanted.epoch !== source.edition.value || source.boards.value.job.length < wanted.count)
+      ) {
+        const have = wanted.epoch === source.edition.value ? source.boards.value : noBoards
         const query = `from=${have.job.length}&fromProblem=${have.problems.id.length}&epoch=${wanted.epoch}`
         const update = await json<BoardUpdate>(`${base}/boards?${query}`)
         const whole = update.from === 0 && update.fromProblem === 0
         source.boards.value = whole ? update.columns : joined(have, update.columns)
-        epoch = update.epoch
+        source.edition.value = update.epoch
         wanted = {
-          epoch,
-          count: Math.max(wanted.epoch === epoch ? wanted.count : 0, source.boards.value.job.length),
+          epoch: update.epoch,
+          count: Math.max(wanted.epoch === update.epoch ? wanted.count : 0, source.boards.value.job.length),
         }
       }
       source.loaded.value = true
@@ -174,6 +180,7 @@ export function liveSource(name: string): RunSource {
   return {
     ...source,
     text(board) {
+      const epoch = source.edition.value
       const key = `${epoch}/${board}`
       const text = texts.get(key) ?? json<BoardText>(`${base}/boards/${board}?epoch=${epoch}`)
       texts.delete(key)
@@ -184,6 +191,7 @@ export function liveSource(name: string): RunSource {
     },
     async *search(needle, stop) {
       const portion = 4096
+      const epoch = source.edition.value
       const count = source.boards.value.job.length
       for (let from = 0; from < count && !stop.aborted; from += portion) {
         const query = `text=${encodeURIComponent(needle)}&from=${from}&count=${portion}&epoch=${epoch}`
