@@ -142,7 +142,7 @@ export function flatten(a: Tensor): Tensor {
   const rows = a.shape.slice(0, -1)
   const count = rows.every((dim) => typeof dim === 'number')
     ? rows.reduce<number>((product, dim) => product * Number(dim), 1)
-    : rows.join('*')
+    : rows.filter((dim) => dim !== 1).join('*')
   return reshape(a, [count, a.shape[a.shape.length - 1]])
 }
 

@@ -64,8 +64,8 @@ export function addNorm(config: ModelConfig, weight: Parameters, dtype: DType): 
 export interface ForwardInputs {
   /** int64 [batch, time]. */
   tokens: Tensor
-  /** int64 [rows]: which positions, counted through the flattened batch, the logits are wanted for. */
-  rows: Tensor
+  /** int64 [rows]: which positions, counted through the flattened batch, the logits are wanted for; null: all. */
+  rows: Tensor | null
 }
 
 /** Logits [rows, vocabulary] of the positions asked for. `stream` says how the residual stream is held. */
@@ -101,8 +101,9 @@ export function forward(
     )
     // After the last attention nothing looks at other positions: go on with the rows asked for alone.
     if (layer === config.layers - 1) {
-      x = ops.gather(ops.flatten(x), rows)
-      mixed = ops.gather(ops.flatten(mixed), rows)
+      const wanted = (y: Tensor) => (rows === null ? ops.flatten(y) : ops.gather(ops.flatten(y), rows))
+      x = wanted(x)
+      mixed = wanted(mixed)
     }
     const between = norm(x, linear(mixed, `${prefix}.self_attn.o_proj`), `${prefix}.post_attention_layernorm`)
     const m = between.normed

@@ -333,7 +333,7 @@ function advance(
   const last = ops.add(state.last, 1)
   const { logits, caches } = extend(
     context,
-    { tokens: ops.reshape(draws.token, [samples, 1]), rows: context.each },
+    { tokens: ops.reshape(draws.token, [samples, 1]), rows: null },
     { last, total: window },
     state.caches,
   )
