@@ -4,8 +4,7 @@
  *
  *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
  *
- * `--lanes 2` samples in two threads, as a trial. `--sweep` also varies copies, problems and the notes' length, one at a
- * time.
+ * `--sweep` also varies copies, problems and the notes' length, one at a time.
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -103,7 +102,6 @@ const { values: flags } = parseArgs({
     notes: { type: 'string', default: '256' },
     replies: { type: 'string', default: '384' },
     rank: { type: 'string', default: '32' },
-    lanes: { type: 'string', default: '1' },
     repeats: { type: 'string', default: '3' },
     sweep: { type: 'boolean', default: false },
     out: { type: 'string' },
@@ -130,8 +128,6 @@ const say = (text: string) => process.stderr.write(`${text}\n`)
 const place = await chooseDevice(flags.device as Device | 'auto')
 const memory = await deviceMemory(place.device)
 const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place)
-// More than one: each samples its part with weights of its own, so that one launches while another waits.
-if (place.device !== 'cpu') limits.lanes = Number(flags.lanes)
 const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
 say(
   `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,
@@ -151,7 +147,6 @@ const about = {
   bench: 'gpu',
   shape: flags.shape,
   parameters,
-  lanes: limits.lanes,
   device: place.device,
   precision: place.precision,
   gpu: await nvidiaGpu('name,driver_version'),

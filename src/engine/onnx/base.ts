@@ -23,8 +23,6 @@ import { sharedZeros, type ThreadedAdam, threadedAdam } from './threadedAdam.ts'
 
 /** How work is cut up: memory is bounded by these whatever the size of a request. */
 export interface Limits extends PackOptions {
-  /** Lanes that compute gradients, the first ones; all of them sample and score. */
-  trainingLanes: number
   /** Threads inside each operator of a lane. */
   threadsPerLane: number
   /** Samples decoded together in one lane. */
@@ -94,10 +92,10 @@ export function openBase(
   }
   const pool = openPool(limits.lanes, options, givesUp)
   /** One job for each lane: batch i goes to lane i modulo their number. */
-  const deal = <T>(items: readonly T[], lanes = limits.lanes): T[][] =>
-    Array.from({ length: lanes }, (_, lane) => items.filter((_, i) => i % lanes === lane)).filter(
-      (part) => part.length > 0,
-    )
+  const deal = <T>(items: readonly T[]): T[][] =>
+    Array.from({ length: limits.lanes }, (_, lane) =>
+      items.filter((_, i) => i % limits.lanes === lane),
+    ).filter((part) => part.length > 0)
   const everyLane = (job: Parameters<typeof pool.run>[1]) =>
     Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
   let overlays = 0
@@ -155,8 +153,7 @@ export function openBase(
       const advantages =
         batch.kind === 'policy_gradient' ? maskedAdvantages(batch.data) : weightsOf(batch.data)
       const old = batch.kind === 'policy_gradient' ? batch.data.map(({ logprobs }) => logprobs) : []
-      const lanes = Math.min(limits.trainingLanes, limits.lanes)
-      const batches = planBatches(data, { ...limits, lanes }).map((rows) => ({
+      const batches = planBatches(data, limits).map((rows) => ({
         ...withCompletions(rows, data),
         advantages: only(rows, advantages),
         old: policy ? only(rows, old) : [],
@@ -169,7 +166,7 @@ export function openBase(
           }
         : { temperature: 1, low: 1, high: 1 }
       const parts = await settle(
-        deal(batches, lanes).map((part, lane) =>
+        deal(batches).map((part, lane) =>
           pool.run(lane, {
             kind: 'train',
             ...model,

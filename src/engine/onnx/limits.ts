@@ -25,7 +25,6 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
   return {
     // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
     lanes: small ? threads : 1,
-    trainingLanes: small ? threads : 1,
     threadsPerLane: small ? 1 : threads,
     // SmolLM2-135M, LoRA of rank 32, 16 completions of 128 tokens in groups of 4, 2 cores: 13 s at either budget, 512 or
     // 300, with a peak of 4.2 or 2.6 GiB. A row's attention grows with its square.
@@ -68,8 +67,6 @@ export function gpuLimits(config: ModelConfig, memory: number, { device, precisi
   const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
   return {
     lanes: 1,
-    // More would each hold activations of their own, and gradients would come to the host from each.
-    trainingLanes: 1,
     // For the few operators that stay on the CPU.
     threadsPerLane: 1,
     tokenBudget: free,

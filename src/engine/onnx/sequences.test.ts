@@ -1,5 +1,6 @@
 import { expect, it, vi } from 'vitest'
-import { halvingOnLack } from './sequences.ts'
+import { halvingOnLack, trainStacked } from './sequences.ts'
+import { floats, type Program, scalar, type Values } from './session.ts'
 
 it('does in halves what memory does not suffice for, and says so', async () => {
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
@@ -22,4 +23,50 @@ it('passes on other errors, and a lack that halves cannot mend', async () => {
   }
   await expect(halvingOnLack([1, 2], 'rows', fail('shapes differ'))).rejects.toThrow('shapes differ')
   await expect(halvingOnLack([1], 'rows', fail('out of memory'))).rejects.toThrow('out of memory')
+})
+
+it('trains stacked batches of fewer rows where memory does not suffice, each sequence once', async () => {
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  const runs: number[][] = []
+  const program: Program = {
+    async run([{ sizes, targets, advantages }]: readonly Values[]) {
+      const rows = [...(sizes.data as BigInt64Array)].filter((_, i) => i % 2 === 0).map(Number)
+      runs.push(rows)
+      if (Math.max(...rows) > 1) throw new Error('CUDA: Failed to allocate memory for requested buffer')
+      // What is asked of each target comes back as its log-probability.
+      const asked = Float32Array.from(targets.data as Int32Array)
+      const sum = (advantages.data as Float32Array).reduce((total, value) => total + value, 0)
+      return {
+        loss: scalar(sum),
+        logprobs: floats(asked, targets.dims),
+        'grad w': floats(Float32Array.of(sum), [1]),
+      }
+    },
+    async release() {},
+  }
+  const completions = [[11, 12, 13], [21], [31, 32], [41, 42], [51]]
+  const row = (...members: number[]) => {
+    const length = members.reduce((sum, index) => sum + completions[index].length - 1, 2)
+    return { prompt: [1, 2], members, length }
+  }
+  const batch = (...rows: ReturnType<typeof row>[]) => ({
+    rows,
+    completions,
+    advantages: completions.map((tokens) => tokens.map(() => 1)),
+    old: completions.map((tokens) => tokens.map(() => 0)),
+  })
+  const settings = { loss: 'policy_gradient', temperature: 1, low: 0.8, high: 1.2, names: ['w'] } as const
+  const result = await trainStacked(program, [], [batch(row(0, 1), row(2), row(3)), batch(row(4))], settings)
+  expect(runs).toEqual([
+    [3, 1],
+    [2, 1, 1],
+    [1, 1, 1, 1],
+  ])
+  expect(result.loss).toBe(9)
+  expect(result.gradients).toEqual([Float32Array.of(9)])
+  completions.forEach((tokens, index) => {
+    expect([...(result.logprobs.get(index) ?? [])]).toEqual(tokens)
+  })
+  expect(said).toHaveBeenCalledTimes(2)
+  said.mockRestore()
 })

@@ -20,8 +20,8 @@ const models = [
 ]
 
 const precisions = [
-  { precision: 'float32', logprob: 2e-5, gradient: 1e-5 },
-  { precision: 'float16', logprob: 2e-2, gradient: 5e-3 },
+  { precision: 'float32', logprob: 2e-5, loss: 5e-7, gradient: 1e-5 },
+  { precision: 'float16', logprob: 2e-2, loss: 1e-3, gradient: 5e-3 },
 ] as const
 const cases = ['llama', 'qwen2', 'qwen3', 'qwen2 of three query heads a key'].flatMap((model) =>
   precisions.map((within) => ({ model, ...within })),
@@ -124,7 +124,7 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
           // The nucleus holds at least topP, so renormalising adds at most that much.
           const gain = sample.samplingLogprobs[t] - logprob
           expect(gain).toBeGreaterThan(-1e-5)
-          expect(gain).toBeLessThan(-Math.log(topP) + 1e-3)
+          expect(gain).toBeLessThan(-Math.log(topP) + 1e-4)
         })
       })
     }
@@ -187,7 +187,7 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
       names: [loraA('model.layers.0.self_attn.q_proj'), loraB('model.layers.1.mlp.down_proj')],
     } as const
     const [a, b] = [await cpu.train(job), await gpu.train(job)]
-    expect(Math.abs(b.loss - a.loss)).toBeLessThan(within.logprob / 20)
+    expect(Math.abs(b.loss - a.loss)).toBeLessThan(within.loss)
     expect(b.logprobs.size).toBe(samples.length)
     b.logprobs.forEach((line, index) => {
       line.forEach((logprob, t) => {

@@ -64,13 +64,13 @@ const BLOCK = 128
 const JUST_BELOW = 1 - 2 ** -20
 
 /** Halvings of the interval in which the nucleus's least log-probability lies. */
-const HALVINGS = 11
+const HALVINGS = 14
 /** Where that interval begins, in nats below certainty: all tokens below it together have less than 1e-5. */
 const RANGE = 24
 
 /**
  * Probabilities of the nucleus (Holtzman et al. 2020), 0 for the others: the least log-probability is found by
- * bisection instead of sorting the vocabulary. Within 1.2% of that probability, tokens count as equally likely.
+ * bisection instead of sorting the vocabulary. Within 0.2% of that probability, tokens count as equally likely.
  */
 function nucleus(logprobs: Tensor, all: Tensor, topP: Tensor): Tensor {
   const zero = constant(0)
