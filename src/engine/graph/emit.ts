@@ -1,7 +1,7 @@
 /** Writes a graph of symbolic tensors as an ONNX model (IR version 10, opset 21 and ONNX Runtime's own operators). */
 import protobuf from 'protobufjs/light.js'
 import { f32ToF16 } from '../checkpoint/halves.ts'
-import { type Attribute, type Body, ELEMENT_TYPE, type Node, type Tensor, topological } from './tensor.ts'
+import { type Attribute, ELEMENT_TYPE, type Node, type Tensor, topological } from './tensor.ts'
 
 /** The part of onnx.proto that is written here; field numbers are the standard's. */
 const schema = protobuf.Root.fromJSON({
@@ -41,7 +41,6 @@ const schema = protobuf.Root.fromJSON({
         i: { type: 'int64', id: 3 },
         s: { type: 'bytes', id: 4 },
         t: { type: 'TensorData', id: 5 },
-        g: { type: 'Graph', id: 6 },
         ints: { rule: 'repeated', type: 'int64', id: 8 },
         type: { type: 'int32', id: 20 },
       },
@@ -66,7 +65,7 @@ const schema = protobuf.Root.fromJSON({
 })
 const Model = schema.lookupType('Model')
 
-const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, graph: 5, ints: 7 }
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, ints: 7 }
 const EXTERNAL = 1
 
 export interface EmitOptions {
@@ -112,7 +111,6 @@ export function emit(
     if (plain && node.op === 'LogSoftmax') return plainLogSoftmax(node, nameOf)
     if (plain && node.op === 'ConstantOfShape') return plainZeros(node, nameOf)
     const attributes = Object.entries(node.attributes).map(([key, value]) => attribute(key, value))
-    if (node.body !== undefined) attributes.push(graphAttribute('body', bodyGraph(node.body)))
     return [
       {
         opType: node.op,
@@ -123,23 +121,6 @@ export function emit(
       },
     ]
   }
-  const bodyGraph = (body: Body): object => {
-    // A body's inputs and outputs are its own: named apart, so that nothing takes them for the model's.
-    body.inputs.forEach((tensor) => {
-      names.set(tensor, `b${names.size}`)
-    })
-    const outputs = body.outputs.map((tensor, i) => ({ tensor, name: `b${names.size} out ${i}` }))
-    return {
-      name: 'body',
-      input: body.inputs.map((tensor) => valueInfo(nameOf(tensor), tensor)),
-      node: [
-        ...body.nodes.flatMap(written),
-        ...outputs.map(({ tensor, name }) => identity(nameOf(tensor), name)),
-      ],
-      output: outputs.map(({ tensor, name }) => valueInfo(name, tensor)),
-    }
-  }
-
   const order = topological(Object.values(outputs))
   const used = new Set(order.flatMap(({ inputs }) => inputs))
   // An output that is fed straight through, or asked for twice, needs an operator of its own to carry its name.
@@ -275,10 +256,6 @@ function attribute(name: string, value: Attribute): object {
   if (typeof value === 'string') return { name, s: Buffer.from(value), type: ATTRIBUTE_TYPE.string }
   if ('float' in value) return { name, f: value.float, type: ATTRIBUTE_TYPE.float }
   return { name, ints: value, type: ATTRIBUTE_TYPE.ints }
-}
-
-function graphAttribute(name: string, graph: object): object {
-  return { name, g: graph, type: ATTRIBUTE_TYPE.graph }
 }
 
 function constantNode(output: string, tensor: Tensor, data: readonly number[]): object {

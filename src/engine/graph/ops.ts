@@ -4,12 +4,10 @@
  */
 import {
   apply,
-  applyLoop,
   constant,
   type Dim,
   type DType,
   ELEMENT_TYPE,
-  input,
   type Shape,
   sameShape,
   showShape,
@@ -49,7 +47,6 @@ export const div = binary('Div')
 /** Elementwise minimum; at a tie the gradient goes to the first operand. */
 export const minimum = binary('Min')
 export const lessOrEqual = binary('LessOrEqual', 'bool')
-export const greater = binary('Greater', 'bool')
 export const equal = binary('Equal', 'bool')
 export const neg = unary('Neg')
 export const exp = unary('Exp')
@@ -265,17 +262,6 @@ export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tenso
   return apply('Slice', [a, ...bounds], [{ shape, dtype: a.dtype }])[0]
 }
 
-/** The first elements along the leading axes, as many as `ends` int64 [axes] says; not differentiable. */
-export function leading(a: Tensor, ends: Tensor, sizes: readonly Dim[]): Tensor {
-  const axes = sizes.map((_, axis) => axis)
-  const starts = constant(
-    axes.map(() => 0),
-    'int64',
-  )
-  const shape = [...sizes, ...a.shape.slice(sizes.length)]
-  return apply('Slice', [a, starts, ends, constant(axes, 'int64')], [{ shape, dtype: a.dtype }])[0]
-}
-
 /** Zeros with another tensor's run-time shape. */
 export function zerosLike(a: Tensor, dtype: DType = a.dtype): Tensor {
   const shape = apply('Shape', [a], [{ shape: [a.shape.length], dtype: 'int64' }])[0]
@@ -414,35 +400,4 @@ export function withRoom(cache: Tensor, room: Tensor): Tensor {
   return apply('Concat', [cache, empty], [{ ...zeros, shape: [rows, heads, 'window', headDim] }], {
     axis: 2,
   })[0]
-}
-
-/**
- * Repeats `step` at most `trips` (int64 []) times, as long as the condition it gives holds (bool []; null: always).
- * `state` is what is carried from one time to the next (shapes may change: name them); `collected` is stacked, one entry
- * for each time that was run. What `step` uses but does not depend on its arguments is computed once. Not differentiable.
- */
-export function loop(
-  trips: Tensor,
-  state: readonly Tensor[],
-  step: (
-    index: Tensor,
-    state: readonly Tensor[],
-  ) => { goOn: Tensor | null; state: readonly Tensor[]; collected: readonly Tensor[] },
-): { state: Tensor[]; collected: Tensor[] } {
-  const index = input('loop index', [], 'int64')
-  const condition = input('loop condition', [], 'bool')
-  const inside = state.map(({ shape, dtype }, i) => input(`loop state ${i}`, shape, dtype))
-  const made = step(index, inside)
-  const outputs = applyLoop(
-    [trips, null, ...state],
-    [
-      ...made.state.map(({ shape, dtype }) => ({ shape, dtype })),
-      ...made.collected.map(({ shape, dtype }) => ({ shape: ['trips', ...shape], dtype })),
-    ],
-    {
-      inputs: [index, condition, ...inside],
-      outputs: [made.goOn ?? condition, ...made.state, ...made.collected],
-    },
-  )
-  return { state: outputs.slice(0, state.length), collected: outputs.slice(state.length) }
 }

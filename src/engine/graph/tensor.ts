@@ -40,18 +40,6 @@ export interface Node {
   /** The operator's own numbers of these outputs, where others before them are left out. */
   outputNumbers?: readonly number[]
   attributes: Readonly<Record<string, Attribute>>
-  /** A loop's body. */
-  body?: Body
-}
-
-/** The inside of a loop: what depends on its inputs. All else it uses is computed once, before the loop. */
-export interface Body {
-  inputs: readonly Tensor[]
-  outputs: readonly Tensor[]
-  /** In order of computation. */
-  nodes: readonly Node[]
-  /** Tensors from outside that the body's operators use. */
-  captures: readonly Tensor[]
 }
 
 export function input(name: string, shape: Shape, dtype: DType = 'float32'): Tensor {
@@ -98,42 +86,12 @@ export function topological(targets: readonly Tensor[]): Node[] {
     visit(target)
     while (stack.length > 0) {
       const top = stack[stack.length - 1]
-      const { inputs, body } = top.node
-      const uses = body === undefined ? inputs : [...inputs, ...body.captures]
-      if (top.next < uses.length) visit(uses[top.next++])
+      const { inputs } = top.node
+      if (top.next < inputs.length) visit(inputs[top.next++])
       else order.push((stack.pop() as { node: Node }).node)
     }
   }
   return order
-}
-
-/** Adds a loop (ONNX's Loop): `inputs` are the trip count, the condition and the state's start. */
-export function applyLoop(
-  inputs: readonly (Tensor | null)[],
-  outputs: readonly { shape: Shape; dtype: DType }[],
-  body: { inputs: readonly Tensor[]; outputs: readonly Tensor[] },
-): Tensor[] {
-  const made = apply('Loop', inputs, outputs)
-  const node = (made[0].source as { node: Node }).node
-  node.body = enclose(body)
-  return made
-}
-
-function enclose({ inputs, outputs }: { inputs: readonly Tensor[]; outputs: readonly Tensor[] }): Body {
-  const inside = new Set<Tensor>(inputs)
-  const nodes: Node[] = []
-  const captures = new Set<Tensor>()
-  for (const node of topological(outputs)) {
-    if (!node.inputs.some((tensor) => tensor !== null && inside.has(tensor))) continue
-    nodes.push(node)
-    for (const output of node.outputs) inside.add(output)
-  }
-  const use = (tensor: Tensor | null) => {
-    if (tensor !== null && !inside.has(tensor)) captures.add(tensor)
-  }
-  for (const node of nodes) node.inputs.forEach(use)
-  outputs.forEach(use)
-  return { inputs, outputs, nodes, captures: [...captures] }
 }
 
 export function sameShape(a: Shape, b: Shape): boolean {

@@ -173,6 +173,7 @@ export function openBase(
             batches: part,
             loss: batch.kind,
             names,
+            into: adam && sums.empty ? sums.arrays : undefined,
             ...settings,
           }),
         ),

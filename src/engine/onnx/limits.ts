@@ -47,8 +47,8 @@ const WEBGPU_BUFFER = 2 ** 31 - 4
 export function gpuLimits(config: ModelConfig, memory: number, { device, precision }: FoundDevice): Limits {
   const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
   const unit = precision === 'float16' ? 2 : 4
-  // Each program that runs holds its own weights on CUDA: sampling with and without a nucleus, scoring, training.
-  const weights = parameterCount(config) * unit * 4
+  // The weights once, and with an adapter folded in for two policies.
+  const weights = parameterCount(config) * unit * 3
   const free = Math.max(memory * 0.65 - weights, memory * 0.1)
   // What backward needs of a layer for each token: the residual stream twice in single precision, and in halves the
   // norms' outputs, q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.

@@ -150,7 +150,13 @@ export function sequenceProgram(
   target: Target = {},
 ): Uint8Array {
   const lossScale = lossScaleInput(target)
-  const { logprobs, loss, gradients } = sequenceGraph(config, options, target, {
+  const { logprobs, loss, gradients } = sequenceGraph(config, options, target, batchInputs(lossScale))
+  if (loss === null) return emit('score', { logprobs }, target)
+  return emit(`train ${options.loss}`, { loss, logprobs, ...gradientOutputs(gradients, lossScale) }, target)
+}
+
+function batchInputs(lossScale: Tensor | null): SequenceTensors {
+  return {
     tokens: input('tokens', ['batch', 'time'], 'int32'),
     segments: input('segments', ['batch', 'time'], 'int32'),
     positions: positionsInput(),
@@ -160,9 +166,41 @@ export function sequenceProgram(
     advantages: input('advantages', ['rows']),
     old: input('old', ['rows']),
     lossScale,
+  }
+}
+
+/** Names of sums of gradients, as inputs; as outputs `next ` stands before. */
+export const sumName = (weight: string) => `sum ${weight}`
+
+/**
+ * Trains an adapter on a packed batch: inputs as for `sequenceProgram`, and the sums of gradients so far.
+ * Outputs: `loss` [], `logprobs` [rows], and the sums with this batch's gradients added.
+ */
+export function summingProgram(
+  config: ModelConfig,
+  adapter: AdapterShape,
+  loss: LossKind,
+  target: Target = {},
+): Uint8Array {
+  const lossScale = lossScaleInput(target)
+  const part = sequenceGraph(config, { adapter, trained: 'adapter', loss }, target, batchInputs(lossScale))
+  const sums = [...part.gradients].map(([name, gradient]): [string, Tensor] => {
+    const unscaled = lossScale === null ? gradient : ops.div(gradient, lossScale)
+    return [`next ${sumName(name)}`, ops.add(input(sumName(name), gradient.shape), unscaled)]
   })
-  if (loss === null) return emit('score', { logprobs }, target)
-  return emit(`train ${options.loss}`, { loss, logprobs, ...gradientOutputs(gradients, lossScale) }, target)
+  const outputs = { loss: part.loss as Tensor, logprobs: part.logprobs, ...Object.fromEntries(sums) }
+  return emit(`train ${loss}`, outputs, target)
+}
+
+/** Sets sums of gradients of an adapter to zero. */
+export function clearingProgram(config: ModelConfig, rank: number): Uint8Array {
+  const zeros = [...adapterPairs(config, rank)].flatMap(([projection, { a, b }]): [string, Tensor][] =>
+    [[loraA(projection), a] as const, [loraB(projection), b] as const].map(([name, { shape }]) => [
+      `next ${sumName(name)}`,
+      ops.zerosLike(input(sumName(name), shape)),
+    ]),
+  )
+  return emit('clear', Object.fromEntries(zeros))
 }
 
 /** min(r A, clip(r, low, high) A) with r = exp(logprob - old logprob) (PPO, Schulman et al. 2017). */

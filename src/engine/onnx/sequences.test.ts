@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
-import { halvingOnLack, trainStacked } from './sequences.ts'
-import { floats, type Program, scalar, type Values } from './session.ts'
+import { halvingOnLack, trainSumming } from './sequences.ts'
+import type { Values } from './session.ts'
 
 it('does in halves what memory does not suffice for, and says so', async () => {
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
@@ -25,24 +25,26 @@ it('passes on other errors, and a lack that halves cannot mend', async () => {
   await expect(halvingOnLack([1], 'rows', fail('out of memory'))).rejects.toThrow('out of memory')
 })
 
-it('trains stacked batches of fewer rows where memory does not suffice, each sequence once', async () => {
+it('sums batches anew in fewer rows where memory does not suffice, each sequence once', async () => {
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
-  const runs: number[][] = []
-  const program: Program = {
-    async run([{ sizes, targets, advantages }]: readonly Values[]) {
-      const rows = [...(sizes.data as BigInt64Array)].filter((_, i) => i % 2 === 0).map(Number)
-      runs.push(rows)
-      if (Math.max(...rows) > 1) throw new Error('CUDA: Failed to allocate memory for requested buffer')
-      // What is asked of each target comes back as its log-probability.
-      const asked = Float32Array.from(targets.data as Int32Array)
-      const sum = (advantages.data as Float32Array).reduce((total, value) => total + value, 0)
-      return {
-        loss: scalar(sum),
-        logprobs: floats(asked, targets.dims),
-        'grad w': floats(Float32Array.of(sum), [1]),
-      }
+  const runs: number[] = []
+  let sum = Number.NaN
+  const sums = {
+    clear() {
+      sum = 0
     },
-    async release() {},
+    add({ tokens, targets, advantages }: Values) {
+      const [rows] = tokens.dims
+      runs.push(rows)
+      // Half of what a batch adds stays behind where it fails.
+      const part = (advantages.data as Float32Array).reduce((total, value) => total + value, 0)
+      sum += part / 2
+      if (rows > 1) throw new Error('CUDA: Failed to allocate memory for requested buffer')
+      sum += part / 2
+      // What is asked of each target comes back as its log-probability.
+      return { loss: part, logprobs: Float32Array.from(targets.data as Int32Array) }
+    },
+    read: () => [Float32Array.of(sum)],
   }
   const completions = [[11, 12, 13], [21], [31, 32], [41, 42], [51]]
   const row = (...members: number[]) => {
@@ -56,12 +58,8 @@ it('trains stacked batches of fewer rows where memory does not suffice, each seq
     old: completions.map((tokens) => tokens.map(() => 0)),
   })
   const settings = { loss: 'policy_gradient', temperature: 1, low: 0.8, high: 1.2, names: ['w'] } as const
-  const result = await trainStacked(program, [], [batch(row(0, 1), row(2), row(3)), batch(row(4))], settings)
-  expect(runs).toEqual([
-    [3, 1],
-    [2, 1, 1],
-    [1, 1, 1, 1],
-  ])
+  const result = await trainSumming([batch(row(4)), batch(row(0, 1), row(2), row(3))], settings, sums)
+  expect(runs).toEqual([1, 3, 1, 2, 1, 1, 1, 1])
   expect(result.loss).toBe(9)
   expect(result.gradients).toEqual([Float32Array.of(9)])
   completions.forEach((tokens, index) => {

@@ -32,6 +32,8 @@ export interface LossSettings {
   high: number
   /** The tensors to give gradients of. */
   names: readonly string[]
+  /** Arrays in shared memory, by `names`, that a lane may write the gradients into instead of giving them back. */
+  into?: readonly Float32Array[]
 }
 
 /** Log-probabilities by sequence index. */
@@ -50,12 +52,23 @@ export async function scoreBatches(
   batches: readonly SequenceBatch[],
   temperature: number,
 ): Promise<Scores> {
+  return scoreBy(batches, temperature, async (inputs) => {
+    const { logprobs } = await program.run([inputs, ...values])
+    return floatData(logprobs)
+  })
+}
+
+/** Scores every batch with `run`, which gives the log-probabilities [targets] of a packed batch's inputs. */
+export async function scoreBy(
+  batches: readonly SequenceBatch[],
+  temperature: number,
+  run: (inputs: Values, targets: number) => Promise<Float32Array>,
+): Promise<Scores> {
   const scores: Scores = new Map()
   await eachFitting(batches, async (batch) => {
     const packed = layOut(batch.rows, batch.completions)
     const inputs = { ...sequenceInputs(packed), temperature: scalar(temperature) }
-    const { logprobs } = await program.run([inputs, ...values])
-    collect(packed, floatData(logprobs), scores)
+    collect(packed, await run(inputs, packed.rows.length), scores)
   })
   return scores
 }
@@ -91,79 +104,40 @@ export async function trainBatches(
   return result
 }
 
-/** The same in one run of `gpu/training.ts`'s program. Where that does not fit, every batch is cut in two. */
-export async function trainStacked(
-  program: Program,
-  values: readonly Values[],
+/** The same where sums are kept by what runs the batches: with `clear` they begin anew. */
+export async function trainSumming(
   batches: readonly TrainBatch[],
-  { loss, names, ...settings }: LossSettings,
+  settings: LossSettings,
+  sums: {
+    clear(): void
+    /** Runs a batch of [rows] targets, adds its gradients, and gives its loss and log-probabilities. */
+    add(inputs: Values, targets: number): { loss: number; logprobs: Float32Array }
+    read(): Float32Array[]
+  },
 ): Promise<TrainResult> {
-  const laidOut = batches.map((batch) => {
-    const packed = layOut(batch.rows, batch.completions)
-    const old = loss === 'policy_gradient' ? perTarget(packed, batch.old) : new Float32Array(0)
-    return { packed, advantages: perTarget(packed, batch.advantages), old }
-  })
-  const most = (size: (packed: PackedBatch) => number) =>
-    Math.max(...laidOut.map(({ packed }) => size(packed)))
-  const [rows, time, targets] = [
-    most(({ batch }) => batch),
-    most(({ time }) => time),
-    most(({ rows }) => rows.length),
-  ]
-  const tokens = new Int32Array(batches.length * rows * time)
-  const [positions, segments] = [new Int32Array(tokens.length), new Int32Array(tokens.length)]
-  const rowsOf = new Int32Array(batches.length * targets)
-  const targetsOf = new Int32Array(rowsOf.length)
-  const [advantages, old] = [new Float32Array(rowsOf.length), new Float32Array(rowsOf.length)]
-  laidOut.forEach(({ packed, ...perToken }, b) => {
-    for (let row = 0; row < packed.batch; row++) {
-      const from = row * packed.time
-      const to = (b * rows + row) * time
-      for (const [all, part] of [
-        [tokens, packed.tokens],
-        [positions, packed.positions],
-        [segments, packed.segments],
-      ] as const) {
-        all.set(part.subarray(from, from + packed.time), to)
-      }
-    }
-    rowsOf.set(packed.rows, b * targets)
-    targetsOf.set(packed.targets, b * targets)
-    advantages.set(perToken.advantages, b * targets)
-    old.set(perToken.old, b * targets)
-  })
-  const count = batches.length
-  const inputs: Values = {
-    tokens: int32s(tokens, [count, rows, time]),
-    segments: int32s(segments, [count, rows, time]),
-    positions: int64s(positions, [count, rows, time]),
-    order: orderInput(time),
-    rows: int32s(rowsOf, [count, targets]),
-    targets: int32s(targetsOf, [count, targets]),
-    advantages: floats(advantages, [count, targets]),
-    old: floats(old, [count, targets]),
-    sizes: int64s(
-      laidOut.flatMap(({ packed }) => [packed.batch, packed.time]),
-      [count, 2],
-    ),
-    lengths: int64s(
-      laidOut.map(({ packed }) => packed.time),
-      [count, 1],
-    ),
-    count: int64s([count], []),
-    ...lossInputs(settings, advantages),
-  }
+  const { loss } = settings
+  const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   try {
-    const outputs = await program.run([inputs, ...values])
-    const logprobs: Scores = new Map()
-    const flat = floatData(outputs.logprobs)
-    laidOut.forEach(({ packed }, b) => {
-      collect(packed, flat.subarray(b * targets, (b + 1) * targets), logprobs)
-    })
-    const gradients = names.map((name) => floatData(outputs[gradientName(name)]))
-    return { loss: floatData(outputs.loss)[0], logprobs, gradients }
+    sums.clear()
+    for (const batch of batches) {
+      const packed = layOut(batch.rows, batch.completions)
+      const count = packed.rows.length
+      const advantages = perTarget(packed, batch.advantages)
+      const inputs: Values = {
+        ...sequenceInputs(packed),
+        ...lossInputs(settings, advantages),
+        advantages: floats(advantages, [count]),
+        ...(loss === 'policy_gradient' && { old: floats(perTarget(packed, batch.old), [count]) }),
+      }
+      const found = sums.add(inputs, count)
+      result.loss += found.loss
+      collect(packed, found.logprobs, result.logprobs)
+    }
+    return { ...result, gradients: sums.read() }
   } catch (error) {
+    const rows = Math.max(...batches.map((batch) => batch.rows.length))
     if (!lacksMemory(error) || rows < 2) throw error
+    // Some of a batch's gradients may have been added before it failed: all begin anew.
     const fewer = Math.ceil(rows / 2)
     sayGoingOn(rows, 'rows of a batch', fewer)
     const halves = batches.flatMap((batch) =>
@@ -171,7 +145,7 @@ export async function trainStacked(
         .filter((part) => part.length > 0)
         .map((part) => ({ ...batch, rows: part })),
     )
-    return trainStacked(program, values, halves, { loss, names, ...settings })
+    return trainSumming(halves, settings, sums)
   }
 }
 
@@ -254,7 +228,7 @@ function sayGoingOn(count: number, what: string, fewer: number): void {
   process.stderr.write(`Memory does not suffice for ${count} ${what} at once: going on with ${fewer}.\n`)
 }
 
-function lacksMemory(error: unknown): boolean {
+export function lacksMemory(error: unknown): boolean {
   return (
     error instanceof Error &&
     /out of memory|allocate memory|bad_alloc|failed to allocate/i.test(error.message)

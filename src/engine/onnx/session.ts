@@ -20,13 +20,11 @@ export interface CompileOptions {
   quiet?: boolean
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
   constants?: ReadonlyMap<string, Uint8Array>
-  /** The outputs that stay on the device (WebGPU); the others come to the host. */
-  onDevice?: readonly string[] | 'all'
 }
 
 export async function compile(
   bytes: Uint8Array,
-  { threads = 1, provider = 'cpu', quiet = false, constants, onDevice = [] }: CompileOptions = {},
+  { threads = 1, provider = 'cpu', quiet = false, constants }: CompileOptions = {},
 ): Promise<Program> {
   const session = await ort.InferenceSession.create(bytes, {
     executionProviders: [provider],
@@ -36,7 +34,6 @@ export async function compile(
     graphOptimizationLevel: 'all',
     logSeverityLevel: quiet ? 4 : 3,
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
-    ...(onDevice.length > 0 && { preferredOutputLocation: located(onDevice) }),
     // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.
     enableMemPattern: false,
   })
@@ -55,18 +52,8 @@ export async function compile(
   }
 }
 
-function located(onDevice: readonly string[] | 'all') {
-  const place = 'gpu-buffer'
-  return onDevice === 'all' ? place : Object.fromEntries(onDevice.map((name) => [name, place] as const))
-}
-
 export function floats(data: Float32Array, dims: readonly number[]): Value {
   return new ort.Tensor('float32', data, dims)
-}
-
-/** Halves, as the bits of each. */
-export function halves(data: Uint16Array, dims: readonly number[]): Value {
-  return new ort.Tensor('float16', data, dims)
 }
 
 export function int32s(data: Int32Array | readonly number[], dims: readonly number[]): Value {

@@ -8,8 +8,8 @@ import type { Answer, Call } from './pool.ts'
 const port = parentPort
 if (port === null) throw new Error('worker.ts runs as a worker thread')
 const options = workerData as LaneOptions
-const opening: Promise<Lane> =
-  options.place.device === 'cpu' ? Promise.resolve(openLane(options)) : openGpuLane(options)
+const opening = (async (): Promise<Lane> =>
+  options.place.device === 'cpu' ? openLane(options) : openGpuLane(options))()
 // A lane that cannot be opened says so in answer to the first job.
 opening.catch(() => {})
 const answer = (message: Answer, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)

@@ -66,7 +66,7 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
       place: { device: 'cpu', precision: 'float32' },
     }
     cpu = openLane(options)
-    gpu = await openGpuLane({ ...options, place: { device: 'cpu', precision: within.precision } })
+    gpu = openGpuLane({ ...options, place: { device: 'cpu', precision: within.precision } }, 'cpu')
     adapterOf = (key) => {
       const stream = random('gpu lane', name, key)
       const draw = (shape: number[]) => ({

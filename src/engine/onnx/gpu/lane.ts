@@ -1,33 +1,493 @@
 /**
- * The lane of a GPU: weights stay on the device, sampling too. CUDA takes the weights as each program's own constants
- * and runs a whole generation in one call; WebGPU keeps them, adapters and caches in buffers that its programs share.
+ * The lane of a GPU. Everything stands where it is: weights, adapters, caches, draws and sums of gradients are tensors on
+ * the device, shared by all programs. On CUDA a sampling step changes them in place; it is recorded once for each set of
+ * them and replayed, so that the host launches one thing a step. WebGPU lets no operator read and write one buffer: there
+ * they come in pairs, read and written by turns.
  */
 import { type Random, random } from '../../../random.ts'
 import { f32ToF16 } from '../../checkpoint/halves.ts'
 import type { Completion, SampleRequest } from '../../contract.ts'
 import { emit } from '../../graph/emit.ts'
-import * as ops from '../../graph/ops.ts'
 import { input } from '../../graph/tensor.ts'
 import { checkDrawn, type Sampling } from '../generate.ts'
-import type { GenerateJob, Lane, LaneOptions, Model, NamedArray } from '../lane.ts'
+import type { GenerateJob, Lane, LaneOptions, Model } from '../lane.ts'
 import { type Precision, rotaryTables, weightPrecision } from '../model.ts'
-import { type AdapterShape, sequenceProgram, type Target } from '../programs.ts'
-import { halvingOnLack, scoreBatches, trainBatches, trainStacked } from '../sequences.ts'
 import {
-  type CompileOptions,
-  compile,
-  floatData,
-  floats,
-  halves,
-  int32s,
-  int64s,
-  type Program,
-  scalar,
-  type Value,
-  type Values,
-} from '../session.ts'
-import { fuseProgram, generationProgram, prefillProgram, STEPS_A_TURN, stepProgram } from './programs.ts'
-import { trainingProgram } from './training.ts'
+  type Binding,
+  type HostArray,
+  hostTensor,
+  type NativeProgram,
+  type NativeTensor,
+  type NativeType,
+  nativeProgram,
+} from '../native.ts'
+import {
+  type AdapterShape,
+  cacheKey,
+  cacheValue,
+  clearingProgram,
+  sequenceProgram,
+  summingProgram,
+  sumName,
+  type Target,
+} from '../programs.ts'
+import { halvingOnLack, lacksMemory, scoreBy, trainSumming } from '../sequences.ts'
+import type { Provider, Values } from '../session.ts'
+import { fusedTensors, fuseProgram, prefillProgram, stepProgram } from './programs.ts'
+
+type Tensors = Record<string, NativeTensor>
+
+/** Steps between looks at what was drawn: each waits for the device. */
+const LOOK = 16
+/** Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. */
+const ROOM = 64
+/**
+ * Steps that may be computed beyond those asked for: the first time a step is run it is also recorded, for which ONNX
+ * Runtime runs it a few times over, at most eight.
+ */
+const SPARE = 8
+/** Sets of caches kept for the next generation of their shape. */
+const KEPT = 3
+
+/** Fused weights of one policy at a time. */
+interface FusedSet {
+  number: number
+  tensors: Tensors
+  overlay: number | null | undefined
+}
+
+/** What is carried from step to step. */
+interface State {
+  number: number
+  shape: string
+  window: number
+  /** What steps only read. */
+  fixed: Tensors
+  /** What a step reads, and what it writes; the next the other way about. In place they are the same. */
+  turns: readonly [Tensors, Tensors]
+}
+
+export function openGpuLane(options: LaneOptions, provider: Provider = options.place.device): Lane {
+  const { config, threads } = options
+  const { precision } = options.place
+  // As long as the longest cache.
+  const positions = options.rotaryLength + SPARE + ROOM
+  const plain = provider === 'webgpu'
+  const inPlace = !plain
+  const target: Target = { precision, plain, context: positions }
+  const programs = new Map<string, NativeProgram>()
+  const program = (name: string, build: () => Uint8Array, recorded = false): NativeProgram => {
+    let found = programs.get(name)
+    if (found === undefined) {
+      found = nativeProgram(build(), { provider, threads, recorded })
+      programs.set(name, found)
+    }
+    return found
+  }
+  const named = (name: string, { rank, scale }: AdapterShape) => `${name}, rank ${rank}, scale ${scale}`
+  const copier = (dtype: NativeType, rank: number) => {
+    const dims = Array.from({ length: rank }, (_, axis) => `d${axis}`)
+    return program(`copy ${dtype} ${rank}`, () => emit('copy', { copy: input('source', dims, dtype) }))
+  }
+  const once = (binding: Binding) => {
+    try {
+      binding.run()
+    } finally {
+      binding.dispose()
+    }
+  }
+  const copy = (source: NativeTensor, to: NativeTensor) =>
+    once(copier(source.dtype, source.dims.length).bind([{ source }], { copy: to }))
+  /** Copies an array to the device, into a tensor that is there or a new one. */
+  const place = (data: HostArray, dims: readonly number[], into?: NativeTensor): NativeTensor => {
+    const dtype = typeOf(data)
+    const source = hostTensor(dtype, data, dims)
+    const to = into ?? copier(dtype, dims.length).tensor(dtype, dims)
+    copy(source, to)
+    source.dispose()
+    return to
+  }
+  const read = <A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): A => {
+    const host = hostTensor(tensor.dtype, into, tensor.dims)
+    copy(tensor, host)
+    host.dispose()
+    return into
+  }
+
+  const resident: Tensors = {}
+  const tables = rotaryTables(config, positions)
+  const shape = [positions, config.headDim / 2]
+  for (const { name, shape, data } of options.weights) {
+    resident[name] = place(weightBits(name, data, precision), shape)
+  }
+  resident.cos = place(tables.cos, shape)
+  resident.sin = place(tables.sin, shape)
+  // Of a large model, gigabytes that nobody needs now.
+  options.weights = []
+
+  const overlays = new Map<number, Tensors>()
+  /** Tensors of forgotten overlays, for the next. */
+  const spare: Tensors[] = []
+  const overlayOf = ({ overlay }: Model): Tensors => {
+    if (overlay === null) return {}
+    const found = overlays.get(overlay)
+    if (found === undefined) throw new Error(`overlay ${overlay} was not sent to this lane`)
+    return found
+  }
+  const fusedSets: FusedSet[] = []
+  const states: State[] = []
+  const sums = new Map<number, [Tensors, Tensors]>()
+  const recordings = new Map<string, number>()
+  let records = provider === 'cuda'
+  let numbers = 0
+
+  const fusedOf = (model: Model): FusedSet => {
+    const known = fusedSets.find(({ overlay }) => overlay === model.overlay)
+    if (known !== undefined) return known
+    const { adapter } = model
+    const fuse = program(adapter ? named('fuse', adapter) : 'fuse', () =>
+      fuseProgram(config, adapter, target),
+    )
+    let set = fusedSets.find(({ overlay }) => overlay === undefined)
+    if (set === undefined) {
+      const tensors = fusedTensors(config, target).map(({ name, dims, dtype }): [string, NativeTensor] => [
+        name,
+        fuse.tensor(dtype, dims),
+      ])
+      set = { number: ++numbers, tensors: Object.fromEntries(tensors), overlay: undefined }
+      fusedSets.push(set)
+    }
+    once(fuse.bind([overlayOf(model), resident], set.tensors))
+    set.overlay = model.overlay
+    return set
+  }
+
+  /**
+   * The tensors are `owner`'s: not those of a recorded program, which writes its intermediate results where they lay when
+   * it was recorded, whoever has that memory since.
+   */
+  const stateOf = (owner: NativeProgram, samples: number, length: number, steps: number): State => {
+    const window = Math.ceil(length / ROOM) * ROOM
+    const shape = `${samples} ${window} ${steps}`
+    const at = states.findIndex((state) => state.shape === shape)
+    if (at >= 0) {
+      const [found] = states.splice(at, 1)
+      states.push(found)
+      return found
+    }
+    // Room for the new ones first.
+    while (states.length >= KEPT) letGo(states.shift() as State)
+    const made = () => newState(owner, samples, window, steps)
+    let parts: Pick<State, 'fixed' | 'turns'>
+    try {
+      parts = made()
+    } catch (error) {
+      if (states.length === 0) throw error
+      while (states.length > 0) letGo(states.shift() as State)
+      parts = made()
+    }
+    const state = { number: ++numbers, shape, window, ...parts }
+    states.push(state)
+    return state
+  }
+  const letGo = ({ fixed, turns }: State) => {
+    dispose(fixed)
+    for (const turn of new Set(turns)) dispose(turn)
+  }
+  const newState = (
+    owner: NativeProgram,
+    samples: number,
+    window: number,
+    steps: number,
+  ): Pick<State, 'fixed' | 'turns'> => {
+    const cache = [samples, config.kvHeads, window, config.headDim]
+    const line = [steps, samples]
+    const fixed: Tensors = {
+      uniforms: owner.tensor('float32', line),
+      each: place(upTo(samples), [samples]),
+      numbers: place(upTo(steps), [steps]),
+      order: place(upTo(window), [window]),
+      temperature: owner.tensor('float32', []),
+      topP: owner.tensor('float32', []),
+      // Attention wants it on the host.
+      length: hostTensor('int32', Int32Array.of(window), []),
+    }
+    const turn = (): Tensors => {
+      const tensors: Tensors = {
+        logits: owner.tensor('float32', [samples, config.vocabSize]),
+        last: owner.tensor('int32', [samples]),
+        at: owner.tensor('int32', [1]),
+        drawn: place(new Int32Array(steps * samples), line),
+        logprobs: place(new Float32Array(steps * samples), line),
+        samplingLogprobs: place(new Float32Array(steps * samples), line),
+      }
+      for (let layer = 0; layer < config.layers; layer++) {
+        for (const name of [cacheKey(layer), cacheValue(layer)])
+          tensors[name] = owner.tensor(precision, cache)
+      }
+      return tensors
+    }
+    const first = turn()
+    return { fixed, turns: [first, inPlace ? first : turn()] }
+  }
+
+  const stepOf = (nucleus: boolean): NativeProgram => {
+    try {
+      return program(`step, nucleus ${nucleus}`, () => stepProgram(config, { nucleus }, target), records)
+    } catch (error) {
+      throw records ? new CannotRecord(error) : error
+    }
+  }
+
+  const generate = (job: GenerateJob, slots: readonly Slot[], check: () => void): void => {
+    const { sampling } = job
+    const { maxTokens: steps } = sampling
+    const samples = slots.length
+    const rows = steps + SPARE
+    const nucleus = sampling.topP < 1
+    const step = stepOf(nucleus)
+    const prefill = program('prefill', () => prefillProgram(config, target))
+    const requests = [...new Set(slots.map(({ request }) => request))]
+    const time = Math.max(...requests.map(({ prompt }) => prompt.length))
+    const fused = fusedOf(job)
+    const { number, window, fixed, turns } = stateOf(prefill, samples, time + rows, rows)
+
+    const uniforms = new Float32Array(rows * samples)
+    for (let at = 0; at < steps; at++) {
+      slots.forEach((slot, s) => {
+        uniforms[at * samples + s] = slot.random.next()
+      })
+    }
+    place(Int32Array.of(0), [1], turns[0].at)
+    place(uniforms, [rows, samples], fixed.uniforms)
+    place(Float32Array.of(sampling.temperature), [], fixed.temperature)
+    place(Float32Array.of(sampling.topP), [], fixed.topP)
+
+    const tokens = new Int32Array(requests.length * time)
+    requests.forEach(({ prompt }, row) => {
+      tokens.set(prompt, row * time)
+    })
+    const ends = requests.map(({ prompt }) => prompt.length - 1)
+    const numberOf = new Map(requests.map((request, i) => [request, i]))
+    const int32 = (values: readonly number[]) => hostTensor('int32', Int32Array.from(values), [values.length])
+    const prompts: Tensors = {
+      tokens: hostTensor('int32', tokens, [requests.length, time]),
+      ends: int32(ends),
+      endRows: int32(ends.map((end, row) => row * time + end)),
+      sampleOf: int32(slots.map(({ request }) => numberOf.get(request) as number)),
+      room: hostTensor('float32', new Float32Array(window - time), [window - time]),
+      // For attention in plain operators.
+      order: hostTensor('int32', upTo(time), [time]),
+      positions: int64(
+        requests.flatMap(() => [...upTo(time)]),
+        [requests.length, time],
+      ),
+    }
+    const next = (tensors: Tensors, names = Object.keys(tensors)): Tensors =>
+      Object.fromEntries(names.map((name) => [`next ${name}`, tensors[name]]))
+    const begun = Object.keys(turns[0]).filter((name) => /^(logits|last|key\..*|value\..*)$/.test(name))
+    once(prefill.bind([prompts, fixed, fused.tensors, resident], next(turns[0], begun)))
+    dispose(prompts)
+
+    const key = `${nucleus} ${fused.number} ${number}`
+    const recording = recordings.get(key) ?? recordings.size + 1
+    recordings.set(key, recording)
+    const positionsAt = (at: number) =>
+      int64(
+        slots.map(({ request }) => request.prompt.length + at),
+        [samples, 1],
+      )
+    const positions = positionsAt(0)
+    const bind = ([from, to]: readonly [Tensors, Tensors]) =>
+      step.bind([{ positions }, from, fixed, fused.tensors, resident], next(to))
+    const bindings = inPlace ? [bind(turns)] : [bind(turns), bind([turns[1], turns[0]])]
+    let latest = turns[0]
+    const drawn = new Int32Array(rows * samples)
+    let run = 0
+    try {
+      for (let call = 0; run < steps; call++) {
+        const binding = bindings[call % bindings.length]
+        if (plain) {
+          const now = positionsAt(call)
+          binding.give('positions', now)
+          now.dispose()
+        }
+        try {
+          binding.run(records ? recording : undefined)
+        } catch (error) {
+          throw records && call === 0 && !lacksMemory(error) ? new CannotRecord(error) : error
+        }
+        latest = turns[(call + 1) % 2]
+        run = run === 0 ? read(latest.at, new Int32Array(1))[0] : run + 1
+        if (run % LOOK !== 0 && run < steps) continue
+        check()
+        read(latest.drawn, drawn)
+        const stopped = (sample: number) => {
+          for (let at = 0; at < Math.min(run, steps); at++)
+            if (sampling.stop.includes(drawn[at * samples + sample])) return true
+          return false
+        }
+        if (slots.every((_, sample) => stopped(sample))) break
+      }
+    } finally {
+      for (const binding of bindings) binding.dispose()
+      positions.dispose()
+    }
+    const logprobs = read(latest.logprobs, new Float32Array(rows * samples))
+    const samplingLogprobs = read(latest.samplingLogprobs, new Float32Array(rows * samples))
+    take(slots, sampling, { drawn, logprobs, samplingLogprobs }, Math.min(run, steps))
+  }
+
+  /** Sums of gradients as a batch finds them, and as it leaves them. */
+  const sumsOf = (training: NativeProgram, overlay: Tensors, rank: number): [Tensors, Tensors] => {
+    const known = sums.get(rank)
+    if (known !== undefined) return known
+    const made = (): Tensors =>
+      Object.fromEntries(
+        Object.entries(overlay).map(([name, { dims }]) => [sumName(name), training.tensor('float32', dims)]),
+      )
+    const first = made()
+    const found: [Tensors, Tensors] = [first, inPlace ? first : made()]
+    sums.set(rank, found)
+    return found
+  }
+
+  return {
+    async overlay({ id, tensors }) {
+      if (tensors === null) {
+        const old = overlays.get(id)
+        if (old) spare.push(old)
+        overlays.delete(id)
+        for (const set of fusedSets) if (set.overlay === id) set.overlay = undefined
+        return
+      }
+      const at = spare.findIndex((old) =>
+        tensors.every(({ name, shape }) => sameDims(old[name]?.dims, shape)),
+      )
+      const [old] = at < 0 ? [{} as Tensors] : spare.splice(at, 1)
+      const placed = tensors.map(({ name, shape, data }): [string, NativeTensor] => [
+        name,
+        place(data, shape, old[name]),
+      ])
+      overlays.set(id, Object.fromEntries(placed))
+    },
+    async generate(job, onTokens, check) {
+      const slots = job.requests.flatMap((request, group) =>
+        Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
+      )
+      const groups: Completion[][] = job.requests.map(() => [])
+      await halvingOnLack(slots, 'samples', async (some) => {
+        check()
+        let started = some.map(fresh)
+        try {
+          generate(job, started, check)
+        } catch (error) {
+          if (!(error instanceof CannotRecord)) throw error
+          process.stderr.write(
+            `A sampling step cannot be recorded here, going on without: ${error.message}\n`,
+          )
+          records = false
+          for (const name of [...programs.keys()].filter((name) => name.startsWith('step'))) {
+            programs.get(name)?.release()
+            programs.delete(name)
+          }
+          started = some.map(fresh)
+          generate(job, started, check)
+        }
+        onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
+        some.forEach(({ group, sample }, i) => {
+          groups[group][sample] = started[i].completion
+        })
+      })
+      return groups
+    },
+    async score(job) {
+      const { adapter } = job
+      const scoring = program(adapter ? named('score', adapter) : 'score', () =>
+        sequenceProgram(config, { adapter, trained: 'none' }, target),
+      )
+      const overlay = overlayOf(job)
+      return scoreBy(job.batches, job.temperature, async (inputs, targets) => {
+        const given = hosted(inputs)
+        const logprobs = new Float32Array(targets)
+        const result = hostTensor('float32', logprobs, [targets])
+        once(scoring.bind([given, overlay, resident], { logprobs: result }))
+        dispose({ ...given, result })
+        return logprobs
+      })
+    },
+    async train(job) {
+      const { adapter, loss, names, into } = job
+      if (adapter === undefined) throw new Error('on a GPU an adapter is trained, not every weight')
+      const training = program(named(`train ${loss}`, adapter), () =>
+        summingProgram(config, adapter, loss, target),
+      )
+      const clearing = program(`clear, rank ${adapter.rank}`, () => clearingProgram(config, adapter.rank))
+      const overlay = overlayOf(job)
+      let [before, after] = sumsOf(training, overlay, adapter.rank)
+      const next = (tensors: Tensors): Tensors =>
+        Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
+      return trainSumming(job.batches, job, {
+        clear: () => once(clearing.bind([after], next(before))),
+        add(inputs, targets) {
+          const given = hosted(inputs)
+          const [lossOf, logprobs] = [new Float32Array(1), new Float32Array(targets)]
+          const results = {
+            loss: hostTensor('float32', lossOf, []),
+            logprobs: hostTensor('float32', logprobs, [targets]),
+          }
+          once(training.bind([given, overlay, before, resident], { ...results, ...next(after) }))
+          ;[before, after] = [after, before]
+          dispose({ ...given, ...results })
+          return { loss: lossOf[0], logprobs }
+        },
+        read() {
+          const arrays = names.map((name, n) => {
+            const tensor = before[sumName(name)]
+            return read(
+              tensor,
+              into?.[n] ?? new Float32Array(tensor.dims.reduce((size, dim) => size * dim, 1)),
+            )
+          })
+          return into === undefined ? arrays : []
+        },
+      })
+    },
+  }
+}
+
+class CannotRecord extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+function dispose(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose()
+}
+
+const sameDims = (a: readonly number[] | undefined, b: readonly number[]) =>
+  a?.length === b.length && a.every((n, axis) => n === b[axis])
+
+const int64 = (values: readonly number[], dims: readonly number[]) =>
+  hostTensor('int64', BigInt64Array.from(values, BigInt), dims)
+
+const upTo = (count: number) => Int32Array.from({ length: count }, (_, i) => i)
+
+function typeOf(data: HostArray): NativeType {
+  if (data instanceof Int32Array) return 'int32'
+  if (data instanceof BigInt64Array) return 'int64'
+  return data instanceof Uint16Array ? 'float16' : 'float32'
+}
+
+/** Inputs of a run over the host's memory. */
+function hosted(values: Values): Tensors {
+  const tensors = Object.entries(values).map(([name, { data, dims }]): [string, NativeTensor] => {
+    const array = data as HostArray
+    return [name, hostTensor(typeOf(array), array, dims)]
+  })
+  return Object.fromEntries(tensors)
+}
 
 /** One sample on its way. */
 interface Slot {
@@ -48,316 +508,20 @@ function fresh({ request, sample }: Pick<Slot, 'request' | 'sample'>): Slot {
   }
 }
 
-export async function openGpuLane(options: LaneOptions): Promise<Lane> {
-  const { config, threads } = options
-  const { device: provider, precision } = options.place
-  // WebGPU's provider has no Loop. CUDA's has, and the CPU's, which the tests use.
-  const loops = provider !== 'webgpu'
-  const half = config.headDim / 2
-  // A turn of the loop may go past the last token asked for.
-  const positions = options.rotaryLength + STEPS_A_TURN
-  const tables = rotaryTables(config, positions)
-  const shape = [positions, half]
-  const arrays: NamedArray[] = [
-    ...options.weights,
-    { name: 'cos', shape, data: tables.cos },
-    { name: 'sin', shape, data: tables.sin },
-  ]
-  // What goes wrong is thrown: lack of memory is met, and must not look like an error.
-  const settings: CompileOptions = { provider, threads, quiet: true }
-  const target: Target = { precision, plain: provider === 'webgpu', context: positions }
-  const constants = new Map<string, Uint8Array>()
-  const resident: Record<string, Value> = {}
-  const programs = new Map<string, Promise<Program>>()
-  /** `build` is given which inputs are the program's own. */
-  const program = (
-    name: string,
-    adapter: AdapterShape | undefined,
-    build: (target: Target) => Uint8Array,
-    onDevice?: CompileOptions['onDevice'],
-  ): Promise<Program> => {
-    const key = adapter ? `${name}, rank ${adapter.rank}, scale ${adapter.scale}` : name
-    let found = programs.get(key)
-    if (found === undefined) {
-      const bytes = build({ ...target, constants: new Set(constants.keys()) })
-      found = compile(bytes, { ...settings, constants, onDevice })
-      programs.set(key, found)
-    }
-    return found
-  }
-
-  /** Copies tensors to the device, to stay there. */
-  async function place(
-    tensors: readonly { name: string; shape: readonly number[]; bits: Float32Array | Uint16Array }[],
-  ): Promise<Values> {
-    const placed: Record<string, Value> = {}
-    for (const { name, shape, bits } of tensors) {
-      const dtype = bits instanceof Uint16Array ? 'float16' : 'float32'
-      const dims = shape.map((_, axis) => `d${axis}`)
-      const copy = await program(
-        `place ${dtype} ${shape.length}`,
-        undefined,
-        () => emit('place', { placed: input('source', dims, dtype) }),
-        ['placed'],
-      )
-      const source = bits instanceof Uint16Array ? halves(bits, shape) : floats(bits, shape)
-      placed[name] = (await copy.run([{ source }])).placed
-    }
-    return placed
-  }
-
-  for (const { name, shape, data } of arrays) {
-    const bits = weightBits(name, data, precision)
-    if (loops) constants.set(name, new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength))
-    else Object.assign(resident, await place([{ name, shape, bits }]))
-  }
-  // Of a large model, gigabytes that nobody needs now.
-  options.weights = []
-
-  const overlays = new Map<number, Values>()
-  /** Copies of arrays that are shared with the thread that changes them, by overlay; let go, they serve the next. */
-  const copies = new Map<number, Float32Array[]>()
-  const spare: Float32Array[] = []
-  const ownCopies = (tensors: readonly NamedArray[]): Float32Array[] =>
-    tensors.map(({ data }) => {
-      const at = spare.findIndex(({ length }) => length === data.length)
-      const copy = at < 0 ? new Float32Array(data.length) : spare.splice(at, 1)[0]
-      copy.set(data)
-      return copy
-    })
-  const fused = new Map<string, Values>()
-  const valuesOf = ({ overlay }: Model): Values[] => {
-    const over = overlay === null ? {} : overlays.get(overlay)
-    if (over === undefined) throw new Error(`overlay ${overlay} was not sent to this lane`)
-    return [over, resident]
-  }
-  const release = (values: Values | undefined) => {
-    for (const value of Object.values(values ?? {})) if (value.location === 'gpu-buffer') value.dispose()
-  }
-
-  /** The fused weights of a policy, made once after each update (where no loop makes them itself). */
-  const fusedOf = async (model: Model): Promise<Values> => {
-    const key = String(model.overlay)
-    let found = fused.get(key)
-    if (found === undefined) {
-      // Kept like the others: a program's outputs on the device must not outlive it.
-      const fuse = await program(
-        'fuse',
-        model.adapter,
-        (target) => fuseProgram(config, model.adapter, target),
-        'all',
-      )
-      found = await fuse.run(valuesOf(model))
-      fused.set(key, found)
-    }
-    return found
-  }
-
-  const generateLooping = async (job: GenerateJob, slots: readonly Slot[]): Promise<void> => {
-    const { sampling, adapter } = job
-    const nucleus = sampling.topP < 1
-    const generation = await program(`generate, nucleus ${nucleus}`, adapter, (target) =>
-      generationProgram(config, { adapter, nucleus }, target),
-    )
-    const turns = Math.ceil(sampling.maxTokens / STEPS_A_TURN)
-    const uniforms = new Float32Array(turns * STEPS_A_TURN * slots.length)
-    for (let step = 0; step < sampling.maxTokens; step++) {
-      slots.forEach((slot, s) => {
-        uniforms[step * slots.length + s] = slot.random.next()
-      })
-    }
-    const outputs = await generation.run([
-      {
-        ...promptInputs(slots, turns * STEPS_A_TURN),
-        ...samplingInputs(sampling, slots.length),
-        uniforms: floats(uniforms, [turns, STEPS_A_TURN, slots.length]),
-        turns: int64s([turns], []),
-      },
-      ...valuesOf(job),
-    ])
-    take(slots, sampling, outputs)
-  }
-
-  const generateStepping = async (
-    job: GenerateJob,
-    slots: readonly Slot[],
-    check: () => void,
-  ): Promise<void> => {
-    const { sampling } = job
-    const nucleus = sampling.topP < 1
-    const values = [await fusedOf(job), ...valuesOf(job)]
-    const prefill = await program('prefill', undefined, (target) => prefillProgram(config, target), 'all')
-    const step = await program(
-      `step, nucleus ${nucleus}`,
-      undefined,
-      (target) => stepProgram(config, { nucleus }, target),
-      'all',
-    )
-    const gather = await program('gather', undefined, () => gatherProgram())
-    const fixed = samplingInputs(sampling, slots.length)
-    const prompts = promptInputs(slots, sampling.maxTokens)
-    const [count, time] = prompts.tokens.dims
-    const upTo = (length: number) => Array.from({ length }, (_, at) => at)
-    const whole = {
-      order: int32s(upTo(time), [time]),
-      positions: int64s(Array(count).fill(upTo(time)).flat(), [count, time]),
-    }
-    const length = time + sampling.maxTokens
-    const window = { order: int32s(upTo(length), [length]), length: int32s([length], []) }
-    let state = await prefill.run([{ ...prompts, ...whole, ...fixed }, ...values])
-    let waiting: Values[] = []
-    for (let at = 0; at < sampling.maxTokens; at++) {
-      const uniform = floats(
-        Float32Array.from(slots, (slot) => slot.random.next()),
-        [slots.length],
-      )
-      const positions = int64s(
-        slots.map(({ request }) => request.prompt.length + at),
-        [slots.length, 1],
-      )
-      const outputs = await step.run([{ uniform, positions }, window, fixed, renamed(state), ...values])
-      release(state)
-      const { drawn, logprobs, samplingLogprobs, ...next } = outputs
-      state = next
-      waiting.push({ drawn, logprobs, samplingLogprobs })
-      if (waiting.length < GATHERED && at < sampling.maxTokens - 1) continue
-      check()
-      const last = waiting[waiting.length - 1]
-      const inputs = Array.from({ length: GATHERED }, (_, i) => {
-        const from = waiting[i] ?? last
-        return Object.entries(from).map(([name, value]): [string, Value] => [`${name} ${i}`, value])
-      })
-      const gathered = await gather.run([Object.fromEntries(inputs.flat())])
-      const live = take(slots, sampling, gathered, waiting.length)
-      waiting.forEach(release)
-      waiting = []
-      if (!live) break
-    }
-    release(state)
-  }
-
-  const lane: Lane = {
-    async overlay({ id, tensors }) {
-      if (tensors === null) {
-        release(overlays.get(id))
-        overlays.delete(id)
-        spare.push(...(copies.get(id) ?? []))
-        copies.delete(id)
-        release(fused.get(String(id)))
-        fused.delete(String(id))
-        return
-      }
-      const shared = tensors.some(({ data }) => !(data.buffer instanceof ArrayBuffer))
-      const arrays = shared ? ownCopies(tensors) : tensors.map(({ data }) => data)
-      if (shared) copies.set(id, arrays)
-      const placed = loops
-        ? Object.fromEntries(tensors.map(({ name, shape }, i) => [name, floats(arrays[i], shape)]))
-        : await place(tensors.map(({ name, shape }, i) => ({ name, shape, bits: arrays[i] })))
-      overlays.set(id, placed)
-    },
-    async generate(job, onTokens, check) {
-      const { requests } = job
-      const slots = requests.flatMap((request, group) =>
-        Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
-      )
-      const groups: Completion[][] = requests.map(() => [])
-      await halvingOnLack(slots, 'samples', async (some) => {
-        check()
-        const started = some.map(fresh)
-        if (loops) await generateLooping(job, started)
-        else await generateStepping(job, started, check)
-        onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
-        some.forEach(({ group, sample }, i) => {
-          groups[group][sample] = started[i].completion
-        })
-      })
-      return groups
-    },
-    async score(job) {
-      const { adapter, batches, temperature } = job
-      const scoring = await program('score', adapter, (target) =>
-        sequenceProgram(config, { adapter, trained: 'none' }, target),
-      )
-      return scoreBatches(scoring, valuesOf(job), batches, temperature)
-    },
-    async train(job) {
-      const { adapter, batches, loss } = job
-      if (adapter === undefined) throw new Error('on a GPU an adapter is trained, not every weight')
-      const training = await program(`train ${loss}`, adapter, (target) =>
-        loops
-          ? trainingProgram(config, adapter, loss, target)
-          : sequenceProgram(config, { adapter, trained: 'adapter', loss }, target),
-      )
-      const train = loops ? trainStacked : trainBatches
-      return train(training, valuesOf(job), batches, job)
-    },
-  }
-  return lane
+/** Draws of some steps, [steps, samples] each. */
+interface Drawn {
+  drawn: Int32Array
+  logprobs: Float32Array
+  samplingLogprobs: Float32Array
 }
 
-function weightBits(name: string, data: Float32Array, precision: Precision): Float32Array | Uint16Array {
-  const table = name === 'cos' || name === 'sin'
-  if (table || weightPrecision(name, precision) === 'float32') return data
-  const bits = new Uint16Array(data.length)
-  f32ToF16(data, bits)
-  return bits
-}
-
-/** Each prompt once, which of them each sample continues, and how many tokens may come. */
-function promptInputs(slots: readonly Slot[], room: number): Values {
-  const prompts = [...new Set(slots.map(({ request }) => request))]
-  const indices = new Map(prompts.map((request, i) => [request, i]))
-  const count = prompts.length
-  const time = Math.max(...prompts.map(({ prompt }) => prompt.length))
-  const tokens = new Int32Array(count * time)
-  prompts.forEach(({ prompt }, row) => {
-    tokens.set(prompt, row * time)
-  })
-  const ends = prompts.map(({ prompt }) => prompt.length - 1)
-  return {
-    tokens: int32s(tokens, [count, time]),
-    ends: int32s(ends, [count]),
-    endRows: int32s(
-      ends.map((end, row) => row * time + end),
-      [count],
-    ),
-    sampleOf: int32s(
-      slots.map(({ request }) => indices.get(request) as number),
-      [slots.length],
-    ),
-    room: floats(new Float32Array(room), [room]),
-  }
-}
-
-function samplingInputs({ temperature, topP, stop }: Sampling, samples: number): Values {
-  // A graph wants at least one stop token: this one is never drawn.
-  const stops = stop.length === 0 ? [-1] : stop
-  return {
-    temperature: scalar(temperature),
-    topP: scalar(topP),
-    stop: int32s(stops, [stops.length]),
-    live: floats(new Float32Array(samples).fill(1), [samples]),
-    each: int32s(
-      Array.from({ length: samples }, (_, i) => i),
-      [samples],
-    ),
-  }
-}
-
-/**
- * Appends drawn tokens [steps, samples] to the completions, each up to its stop token; true while one is not finished.
- */
+/** Appends drawn tokens [steps, samples] to the completions, each up to its stop token. */
 function take(
   slots: readonly Slot[],
-  { stop, maxTokens }: Sampling,
-  outputs: Values,
-  steps?: number,
-): boolean {
-  const drawn = outputs.drawn.data as Int32Array
-  const logprobs = floatData(outputs.logprobs)
-  const samplingLogprobs = floatData(outputs.samplingLogprobs)
-  const count = steps ?? Math.min(maxTokens, drawn.length / slots.length)
-  let live = false
+  { stop }: Sampling,
+  { drawn, logprobs, samplingLogprobs }: Drawn,
+  count: number,
+): void {
   slots.forEach(({ completion }, s) => {
     for (let step = 0; step < count && completion.finish !== 'stop'; step++) {
       const at = step * slots.length + s
@@ -367,29 +531,14 @@ function take(
       completion.samplingLogprobs.push(samplingLogprobs[at])
       if (stop.includes(drawn[at])) completion.finish = 'stop'
     }
-    if (completion.finish !== 'stop' && completion.tokens.length < maxTokens) live = true
-  })
-  return live
-}
-
-/** Steps between looks at what was drawn: each look waits for the device. */
-const GATHERED = 8
-
-/** Puts the draws of several steps behind each other, to be read at once. */
-function gatherProgram(): Uint8Array {
-  const stacked = (name: string, dtype: 'float32' | 'int32') =>
-    ops.concatLast(
-      Array.from({ length: GATHERED }, (_, i) => input(`${name} ${i}`, ['samples'], dtype)),
-      'gathered',
-    )
-  return emit('gather', {
-    drawn: stacked('drawn', 'int32'),
-    logprobs: stacked('logprobs', 'float32'),
-    samplingLogprobs: stacked('samplingLogprobs', 'float32'),
   })
 }
 
-/** A step's outputs as the next one's inputs. */
-function renamed(state: Values): Values {
-  return Object.fromEntries(Object.entries(state).map(([name, value]) => [name.replace('next ', ''), value]))
+/** A weight in the type that the device holds it in. */
+function weightBits(name: string, data: Float32Array, precision: Precision): Float32Array | Uint16Array {
+  const table = name === 'cos' || name === 'sin'
+  if (table || weightPrecision(name, precision) === 'float32') return data
+  const bits = new Uint16Array(data.length)
+  f32ToF16(data, bits)
+  return bits
 }

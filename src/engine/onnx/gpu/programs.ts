@@ -305,7 +305,7 @@ function writingAttention(
 }
 
 /** Computes each prompt once and hands it to its samples. */
-function prefill(context: Context): { start: State; window: Tensor } {
+function prefill(context: Context): State {
   const tokens = input('tokens', ['prompts', 'time'], 'int32')
   const ends = input('ends', ['prompts'], 'int32')
   const rows = input('endRows', ['prompts'], 'int32')
@@ -313,12 +313,11 @@ function prefill(context: Context): { start: State; window: Tensor } {
   const room = input('room', ['steps'])
   const time = ops.size(tokens, 1)
   const { logits, caches } = extend(context, { tokens, rows }, { last: ends, total: time }, null)
-  const start = {
+  return {
     logits: ops.gather(logits, sampleOf),
     last: ops.gather(ends, sampleOf),
     caches: caches.map((cache) => ops.withRoom(ops.gather(cache, sampleOf), room)),
   }
-  return { start, window: ops.add(time, ops.size(room, 0)) }
 }
 
 /** Draws a token for each sample and feeds it; `window` int32 []: how many positions the caches hold. */
@@ -338,73 +337,6 @@ function advance(
     state.caches,
   )
   return { draws, state: { logits, last, caches } }
-}
-
-export interface GenerationOptions {
-  adapter?: AdapterShape
-  /** Sample from the nucleus of `topP`. */
-  nucleus: boolean
-}
-
-/**
- * Steps in one turn of the loop. The caches that come into a turn are copied, those within it are written in place, and
- * each turn waits for the device to tell whether to go on.
- */
-export const STEPS_A_TURN = 16
-
-/**
- * A whole generation in one run, for a provider that can loop.
- *
- * Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32 [prompts], each prompt's last position;
- * `endRows` int32 [prompts], the same counted through the flattened batch; `sampleOf` int32 [samples], the prompt of
- * each sample; `each` int32 [samples] (0, 1, 2 ...); `live` [samples], all 1; `uniforms` [turns, STEPS_A_TURN, samples];
- * `turns` int64 []; `room` [turns * STEPS_A_TURN], only its size counts; `stop` int32 [stops]; `temperature` []; `topP` []
- * for a nucleus; rotary tables, weights, adapter.
- * Outputs: `drawn` int32, `logprobs` and `samplingLogprobs` [turns run, STEPS_A_TURN * samples], step by step; it ends
- * after the turn in which the last sample drew its stop token.
- */
-export function generationProgram(
-  config: ModelConfig,
-  { adapter, nucleus }: GenerationOptions,
-  target: Target = {},
-): Uint8Array {
-  const context = shared(config, target, nucleus, (weight) => fusedWeights(config, weight, target, adapter))
-  const { start, window } = prefill(context)
-  const uniforms = input('uniforms', ['turns', STEPS_A_TURN, 'samples'])
-  const stop = input('stop', ['stops'], 'int32')
-  const { collected } = ops.loop(
-    input('turns', [], 'int64'),
-    [input('live', ['samples']), start.logits, start.last, ...start.caches],
-    (turn, [live, logits, last, ...caches]) => {
-      const uniform = ops.gather(uniforms, turn)
-      let state: State = { logits, last, caches }
-      const draws: Draws[] = []
-      for (let step = 0; step < STEPS_A_TURN; step++) {
-        const next = advance(context, ops.gather(uniform, constant(step, 'int64')), window, state)
-        draws.push(next.draws)
-        state = next.state
-      }
-      const inTurn = (part: keyof Draws) =>
-        ops.concatLast(
-          draws.map((each) => each[part]),
-          `${STEPS_A_TURN}*samples`,
-        )
-      const drawn = inTurn('token')
-      const stops = ops.equal(
-        ops.reshape(drawn, [STEPS_A_TURN, 'samples', 1]),
-        ops.reshape(stop, [1, 1, 'stops']),
-      )
-      const stopped = ops.reshape(ops.reduceMax(ops.cast(stops, 'float32'), [0, 2]), ['samples'])
-      const still = ops.sub(live, ops.mul(live, stopped))
-      return {
-        goOn: ops.greater(ops.sumAll(still), 0),
-        state: [still, state.logits, state.last, ...state.caches],
-        collected: [drawn, inTurn('logprob'), inTurn('samplingLogprob')],
-      }
-    },
-  )
-  const [drawn, logprobs, samplingLogprobs] = collected
-  return emit('generate', { drawn, logprobs, samplingLogprobs }, target)
 }
 
 /** Names of the fused weights between the programs below. */
@@ -468,13 +400,37 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target, false, () => fusedInputs(config, target))
-  return emit('prefill', stateOutputs(prefill(context).start), target)
+  return emit('prefill', stateOutputs(prefill(context)), target)
+}
+
+/** The fused weights between the programs: their names, shapes and types. */
+export function fusedTensors(
+  config: ModelConfig,
+  target: Target,
+): { name: string; dims: number[]; dtype: model.Precision }[] {
+  const { products, norms } = fusedInputs(config, target)
+  const tensors = [
+    ...[...products].flatMap(([name, { weight, bias }]) => [
+      { name: fusedName(name, 'weight'), tensor: weight },
+      ...(bias === null ? [] : [{ name: fusedName(name, 'bias'), tensor: bias }]),
+    ]),
+    ...[...norms].map(([name, tensor]) => ({ name: fusedName(name, 'weight'), tensor })),
+  ]
+  return tensors.map(({ name, tensor }) => ({
+    name,
+    dims: tensor.shape.map(Number),
+    dtype: tensor.dtype as model.Precision,
+  }))
 }
 
 /**
- * Draws and feeds one token a sample. Inputs: the state (`logits`, `last`, caches), `uniform` [samples], `length` int32
- * [], how many positions the caches hold, `each`, `temperature`, `topP` for a nucleus, rotary tables, fused weights.
- * Outputs: `drawn`, `logprobs`, `samplingLogprobs` [samples], and the state as `next ...`.
+ * A step that needs nothing from the host and leaves all of it in place, to be run again and again with the same tensors
+ * as inputs and outputs: what it reads of a tensor it reads before that is written.
+ *
+ * Inputs: the state (`logits`, `last`, caches); `at` int32 [1], the number of the step; `uniforms` [steps, samples]; `drawn`
+ * int32, `logprobs`, `samplingLogprobs` [steps, samples], filled step by step; `numbers` int32 [steps] (0, 1, 2 ...);
+ * `length` int32 [], how many positions the caches hold; `temperature`, `topP` for a nucleus, rotary tables, fused weights.
+ * Outputs: `next ...` of all but the last line's.
  */
 export function stepProgram(
   config: ModelConfig,
@@ -483,11 +439,30 @@ export function stepProgram(
 ): Uint8Array {
   const context = shared(config, target, nucleus, () => fusedInputs(config, target))
   const cache = ['samples', config.kvHeads, 'window', config.headDim]
-  const { draws, state } = advance(context, input('uniform', ['samples']), input('length', [], 'int32'), {
+  const at = ops.add(input('at', [1], 'int32'), 1)
+  // From the new number, so that the old one, which is overwritten, is not read again.
+  const index = ops.sub(at, 1)
+  const uniform = ops.reshape(ops.gather(input('uniforms', ['steps', 'samples']), index), ['samples'])
+  const { draws, state } = advance(context, uniform, input('length', [], 'int32'), {
     logits: input('logits', ['samples', config.vocabSize]),
     last: input('last', ['samples'], 'int32'),
     caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, target.precision)),
   })
-  const { token: drawn, logprob: logprobs, samplingLogprob: samplingLogprobs } = draws
-  return emit('step', { drawn, logprobs, samplingLogprobs, ...stateOutputs(state) }, target)
+  const here = ops.equal(
+    ops.reshape(input('numbers', ['steps'], 'int32'), ['steps', 1]),
+    ops.reshape(index, [1, 1]),
+  )
+  const filled = (name: string, part: Tensor) =>
+    ops.where(here, ops.reshape(part, [1, 'samples']), input(name, ['steps', 'samples'], part.dtype))
+  return emit(
+    'step',
+    {
+      ...stateOutputs(state),
+      'next at': at,
+      'next drawn': filled('drawn', draws.token),
+      'next logprobs': filled('logprobs', draws.logprob),
+      'next samplingLogprobs': filled('samplingLogprobs', draws.samplingLogprob),
+    },
+    target,
+  )
 }

@@ -1,0 +1,247 @@
+/**
+ * ONNX Runtime's C API called directly, for what the Node binding leaves out: tensors that stay on the device between
+ * runs, outputs written into tensors that are given, and CUDA programs that are recorded once and replayed. Functions are
+ * taken by their place in `OrtApi`, which only ever grows at its end.
+ */
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import koffi from 'koffi'
+import { ELEMENT_TYPE } from '../graph/tensor.ts'
+import type { Provider } from './session.ts'
+
+/** The version of the C API that is asked for: any later library serves it. */
+const API_VERSION = 22
+
+type Pointer = unknown
+export type NativeType = 'float32' | 'float16' | 'int32' | 'int64'
+export type HostArray = Float32Array | Uint16Array | Int32Array | BigInt64Array
+const BYTES: Record<NativeType, number> = { float32: 4, float16: 2, int32: 4, int64: 8 }
+
+/** A tensor on the device, or on the host where `data` is set. */
+export interface NativeTensor {
+  readonly dims: readonly number[]
+  readonly dtype: NativeType
+  readonly data?: HostArray
+  readonly value: Pointer
+  dispose(): void
+}
+
+export interface NativeOptions {
+  provider: Provider
+  threads?: number
+  /** CUDA: what a binding does is recorded in its first runs and then replayed as a whole. */
+  recorded?: boolean
+}
+
+/** Inputs and outputs tied to a program, to be run again and again. */
+export interface Binding {
+  /** Waits for the end. `recording` names what was recorded with these very tensors. */
+  run(recording?: number): void
+  /** Another tensor for an input; one over the host's memory is read now. */
+  give(name: string, tensor: NativeTensor): void
+  dispose(): void
+}
+
+export interface NativeProgram {
+  readonly inputs: readonly string[]
+  /** A tensor on the program's device, not initialised. */
+  tensor(dtype: NativeType, dims: readonly number[]): NativeTensor
+  /** Each input is taken from the first source that has it; outputs are written into the tensors given. */
+  bind(
+    sources: readonly Readonly<Record<string, NativeTensor>>[],
+    outputs: Readonly<Record<string, NativeTensor>>,
+  ): Binding
+  release(): void
+}
+
+/** A tensor over the host's own memory. */
+export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly number[]): NativeTensor {
+  const { createTensor, releaseValue, hostMemory } = api()
+  // Small arrays live where the garbage collector moves them, until their buffer is asked for.
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  const value = createTensor(
+    hostMemory,
+    bytes,
+    bytes.length,
+    dims.map(BigInt),
+    dims.length,
+    ELEMENT_TYPE[dtype],
+  )
+  return { dims, dtype, data, value, dispose: () => releaseValue(value) }
+}
+
+/** ONNX Runtime's names of the devices' memory. */
+const MEMORY = { cuda: 'Cuda', webgpu: 'WebGPU_Buffer' }
+
+export function nativeProgram(bytes: Uint8Array, options: NativeOptions): NativeProgram {
+  const native = api()
+  const { provider, threads = 1, recorded = false } = options
+  const settings = native.createSessionOptions()
+  native.check(native.setIntraOpThreads(settings, threads))
+  native.check(native.setOptimization(settings, 99))
+  native.check(native.setLogLevel(settings, 4))
+  native.check(native.disableMemPattern(settings))
+  if (provider === 'webgpu') native.check(native.appendProvider(settings, 'WebGPU', [], [], 0))
+  if (provider === 'cuda') {
+    const cuda = native.createCudaOptions()
+    const values = {
+      device_id: '0',
+      arena_extend_strategy: 'kSameAsRequested',
+      enable_cuda_graph: recorded ? '1' : '0',
+    }
+    native.check(native.updateCudaOptions(cuda, Object.keys(values), Object.values(values), 3))
+    native.check(native.appendCuda(settings, cuda))
+    native.releaseCudaOptions(cuda)
+  }
+  const session = native.createSession(native.env, bytes, bytes.length, settings)
+  native.releaseSessionOptions(settings)
+  const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo(MEMORY[provider], 0, 0, 0)
+  const allocator = native.createAllocator(session, memory)
+  const inputs = Array.from({ length: native.inputCount(session) }, (_, i) => native.inputName(session, i))
+  const runOptions = new Map<number, Pointer>()
+  const optionsOf = (recording: number): Pointer => {
+    let found = runOptions.get(recording)
+    if (found === undefined) {
+      found = native.createRunOptions()
+      native.check(native.addRunConfig(found, 'gpu_graph_id', String(recording)))
+      runOptions.set(recording, found)
+    }
+    return found
+  }
+  return {
+    inputs,
+    tensor(dtype, dims) {
+      const value = native.allocateTensor(allocator, dims.map(BigInt), dims.length, ELEMENT_TYPE[dtype])
+      return { dims, dtype, value, dispose: () => native.releaseValue(value) }
+    },
+    bind(sources, outputs) {
+      const binding = native.createBinding(session)
+      for (const name of inputs) {
+        const source = sources.find((tensors) => name in tensors)
+        if (source === undefined) throw new Error(`the graph's input ${name} was not given`)
+        native.check(native.bindInput(binding, name, source[name].value))
+      }
+      for (const [name, { value }] of Object.entries(outputs))
+        native.check(native.bindOutput(binding, name, value))
+      // Tensors over the host's memory must live as long as what they are bound to.
+      const held: unknown[] = [sources, outputs]
+      return {
+        run: (recording) => {
+          const given = recording === undefined ? null : optionsOf(recording)
+          native.check(native.runBinding(session, given, binding))
+        },
+        give(name, tensor) {
+          held.push(tensor)
+          native.check(native.bindInput(binding, name, tensor.value))
+        },
+        dispose: () => {
+          held.length = 0
+          native.releaseBinding(binding)
+        },
+      }
+    },
+    release() {
+      for (const found of runOptions.values()) native.releaseRunOptions(found)
+      native.releaseAllocator(allocator)
+      native.releaseSession(session)
+    },
+  }
+}
+
+/** Bytes of a tensor. */
+export const sizeOf = ({ dims, dtype }: Pick<NativeTensor, 'dims' | 'dtype'>): number =>
+  dims.reduce((product, n) => product * n, BYTES[dtype])
+
+let opened: ReturnType<typeof openApi> | undefined
+function api() {
+  opened ??= openApi()
+  return opened
+}
+
+function openApi() {
+  const folder = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  const { platform, arch } = process
+  const file = { linux: 'libonnxruntime.so.1', darwin: 'libonnxruntime.1.dylib', win32: 'onnxruntime.dll' }
+  const name = file[platform as keyof typeof file]
+  if (name === undefined) throw new Error(`ONNX Runtime has no library for ${platform}`)
+  const library = koffi.load(join(folder, 'bin/napi-v6', platform, arch, name))
+  const P = 'void *'
+  const base = library.func('void *OrtGetApiBase()')()
+  const getApi = koffi.proto('void *OrtGetApi(uint32_t version)')
+  const table = koffi.call(koffi.decode(base, 0, P), getApi, API_VERSION)
+  if (table === null) throw new Error(`this ONNX Runtime does not serve version ${API_VERSION} of its C API`)
+  let prototypes = 0
+  const at = (place: number, result: string, ...parameters: string[]) => {
+    const prototype = koffi.proto(`${result} Ort${place}_${prototypes++}(${parameters.join(', ')})`)
+    const pointer = koffi.decode(table, place * 8, P)
+    return (...given: unknown[]): Pointer => koffi.call(pointer, prototype, ...given)
+  }
+  const message = at(2, 'const char *', P)
+  const releaseStatus = at(93, 'void', P)
+  const check = (status: Pointer) => {
+    if (status === null) return
+    const text = String(message(status))
+    releaseStatus(status)
+    throw new Error(text)
+  }
+  /** For functions whose last parameter is where the result goes. */
+  const making = (place: number, ...parameters: string[]) => {
+    const make = at(place, P, ...parameters, '_Out_ void **')
+    return (...given: unknown[]): Pointer => {
+      const result = [null]
+      check(make(...given, result))
+      return result[0]
+    }
+  }
+  const counting = (place: number) => {
+    const count = at(place, P, P, '_Out_ size_t *')
+    return (session: Pointer): number => {
+      const result = [0]
+      check(count(session, result))
+      return Number(result[0])
+    }
+  }
+  const createMemoryInfo = making(68, 'const char *', 'int', 'int', 'int')
+  const allocatorOfNames = making(78)()
+  const nameOf = making(36, P, 'size_t', P)
+  const free = at(76, P, P, P)
+  return {
+    check,
+    env: making(3, 'int', 'const char *')(3, 'message-board'),
+    hostMemory: createMemoryInfo('Cpu', 0, 0, 0),
+    createMemoryInfo,
+    createSessionOptions: making(10),
+    releaseSessionOptions: at(100, 'void', P),
+    setIntraOpThreads: at(24, P, P, 'int'),
+    setOptimization: at(23, P, P, 'int'),
+    setLogLevel: at(22, P, P, 'int'),
+    disableMemPattern: at(17, P, P),
+    appendProvider: at(216, P, P, 'const char *', 'const char **', 'const char **', 'size_t'),
+    createCudaOptions: making(205),
+    updateCudaOptions: at(206, P, P, 'const char **', 'const char **', 'size_t'),
+    appendCuda: at(204, P, P, P),
+    releaseCudaOptions: at(208, 'void', P),
+    createSession: making(8, P, P, 'size_t', P),
+    releaseSession: at(95, 'void', P),
+    createAllocator: making(131, P, P),
+    releaseAllocator: at(132, 'void', P),
+    inputCount: counting(30),
+    inputName(session: Pointer, index: number): string {
+      const pointer = nameOf(session, index, allocatorOfNames)
+      const name = String(koffi.decode(pointer, 'char', -1))
+      check(free(allocatorOfNames, pointer))
+      return name
+    },
+    createTensor: making(49, P, P, 'size_t', 'const int64_t *', 'size_t', 'int'),
+    allocateTensor: making(48, P, 'const int64_t *', 'size_t', 'int'),
+    releaseValue: at(96, 'void', P),
+    createBinding: making(134, P),
+    releaseBinding: at(135, 'void', P),
+    bindInput: at(136, P, P, 'const char *', P),
+    bindOutput: at(137, P, P, 'const char *', P),
+    runBinding: at(133, P, P, P, P),
+    createRunOptions: making(39),
+    addRunConfig: at(165, P, P, 'const char *', 'const char *'),
+    releaseRunOptions: at(97, 'void', P),
+  }
+}
