@@ -10,7 +10,8 @@ import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
 import type { Precision } from './model.ts'
-import { compile, floatData, floats, type Provider } from './session.ts'
+import { hostTensor, nativeProgram } from './native.ts'
+import type { Provider } from './session.ts'
 
 export type Device = Provider
 export const devices: readonly Device[] = ['cuda', 'webgpu', 'cpu']
@@ -70,7 +71,7 @@ async function tryDevice(device: Device): Promise<Probe> {
   let detail = ''
   for (const precision of order) {
     try {
-      const error = await productError(device, precision)
+      const error = productError(device, precision)
       if (error <= TOLERANCE) {
         const words = precision === 'float16' ? 'half precision' : 'single precision'
         return { device, found: { device, precision }, detail: words }
@@ -111,18 +112,23 @@ const SIZE = 64
 const TOLERANCE = 0.05
 
 /** Largest error of a product of small whole numbers, which halves hold exactly. */
-async function productError(device: Device, precision: Precision): Promise<number> {
+function productError(device: Device, precision: Precision): number {
   const a = input('a', [SIZE, SIZE])
   const b = input('b', [SIZE, SIZE])
   const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
   const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
-  const program = await compile(bytes, { provider: device, quiet: true })
+  // With the lanes' own binding: WebGPU takes its options from the first program of a process.
+  const program = nativeProgram(bytes, { provider: device })
   const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
-  const { product: found } = await program
-    .run([{ a: floats(left, [SIZE, SIZE]), b: floats(right, [SIZE, SIZE]) }])
-    .finally(() => program.release())
-  return floatData(found).reduce((worst, value, i) => {
+  const found = new Float32Array(SIZE * SIZE)
+  const matrix = (data: Float32Array) => hostTensor('float32', data, [SIZE, SIZE])
+  try {
+    program.bind([{ a: matrix(left), b: matrix(right) }], { product: matrix(found) }).run()
+  } finally {
+    program.release()
+  }
+  return found.reduce((worst, value, i) => {
     const [row, column] = [Math.floor(i / SIZE), i % SIZE]
     let exact = 0
     for (let k = 0; k < SIZE; k++) exact += left[row * SIZE + k] * right[column * SIZE + k]

@@ -68,8 +68,8 @@ export interface ForwardInputs {
   rows: Tensor | null
 }
 
-/** Logits [rows, vocabulary] of the positions asked for. `stream` says how the residual stream is held. */
-export function forward(
+/** What the head reads, [rows, hiddenSize], of the positions asked for. `stream` says how the residual stream is held. */
+export function hiddenStates(
   config: ModelConfig,
   weight: Parameters,
   linear: Linear,
@@ -111,9 +111,17 @@ export function forward(
     const gate = ops.silu(linear(m, `${prefix}.mlp.gate_proj`))
     part = linear(ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`)), `${prefix}.mlp.down_proj`)
   }
-  const head = config.tieEmbeddings ? embedding : weight('lm_head.weight')
-  const last = norm(x, part, 'model.norm').normed
-  return ops.cast(ops.matmul(last, head, { transposeB: true }), 'float32')
+  return norm(x, part, 'model.norm').normed
+}
+
+/** [vocabulary, hiddenSize] */
+export function headWeight({ tieEmbeddings }: ModelConfig, weight: Parameters): Tensor {
+  return weight(tieEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight')
+}
+
+/** Logits [rows, vocabulary], in single precision. */
+export function logits(config: ModelConfig, weight: Parameters, hidden: Tensor): Tensor {
+  return ops.cast(ops.matmul(hidden, headWeight(config, weight), { transposeB: true }), 'float32')
 }
 
 /** The frozen base's own linear maps. */

@@ -97,8 +97,13 @@ export function sequenceGraph(
   // the values. Keeping them so alone is a third of the memory.
   const mask = model.segmentMask(batch.segments, batch.order, plain ? 'float32' : precision)
   const attention = model.fullAttention(config, rotaryInputs(config, context), batch.positions, mask)
-  const logits = model.forward(config, weight, linear, attention, { tokens: batch.tokens, rows: batch.rows })
-  const logprobs = targetLogprobs(logits, batch.targets, input('temperature', []))
+  const { tokens, rows } = batch
+  const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows })
+  const logprobs = targetLogprobs(
+    model.logits(config, weight, hidden),
+    batch.targets,
+    input('temperature', []),
+  )
   if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
 
   const gain =
@@ -275,11 +280,11 @@ function nextLogprobs(config: ModelConfig, options: GenerationOptions, attention
   const weight = model.parameters(config)
   const pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map()
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
-  const logits = model.forward(config, weight, linear, attention, {
+  const hidden = model.hiddenStates(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int32'),
     rows: input('rows', ['batch'], 'int32'),
   })
-  return ops.logSoftmax(ops.div(logits, input('temperature', [])))
+  return ops.logSoftmax(ops.div(model.logits(config, weight, hidden), input('temperature', [])))
 }
 
 function positionsInput(): Tensor {

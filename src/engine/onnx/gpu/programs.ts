@@ -261,7 +261,8 @@ function extend(
       ? promptAttention(context, keep)
       : writingAttention(context, position.last, past, keep)
   const stream = { dtype, addNorm }
-  return { logits: model.forward(config, weight, linear, attention, { tokens, rows }, stream), caches }
+  const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows }, stream)
+  return { logits: model.logits(config, weight, hidden), caches }
 }
 
 /** Causal attention of whole prompts. Inputs: `positions` int64 [prompts, time], `order` int32 [time] (0, 1, 2 ...). */

@@ -43,11 +43,13 @@ export async function openLogits(
     }
     linear = model.loraLinear(linear, pair, alpha / rank)
   }
-  const logits = model.forward(config, weight, linear, attention, {
+  const hidden = model.hiddenStates(config, weight, linear, attention, {
     tokens: input('tokens', ['batch', 'time'], 'int32'),
     rows: input('rows', ['rows'], 'int32'),
   })
-  const program = await compile(emit('logits', { logits }), { threads: options.threads })
+  const program = await compile(emit('logits', { logits: model.logits(config, weight, hidden) }), {
+    threads: options.threads,
+  })
   const weights = Object.fromEntries(
     [...(await checkpoint.loadWeights())].map(([key, { shape, data }]) => [key, floats(data, shape)]),
   )
