@@ -4,7 +4,8 @@ import { compile, floatData, floats, int64s, type Value, type Values } from '../
 import { emit } from './emit.ts'
 import { differentiable, gradients } from './gradients.ts'
 import * as ops from './ops.ts'
-import { constant, input, type Tensor } from './tensor.ts'
+import { blockedAttention, chunkedLogprobs, widenedProduct } from './recompute.ts'
+import { constant, differentiatedAs, input, type Tensor } from './tensor.ts'
 
 /** A program of float inputs to check, with the values to check it at. */
 interface Case {
@@ -110,6 +111,41 @@ const cases: Record<string, Case> = {
       return ops.rotary(a, at, table(Math.cos), table(Math.sin))
     },
   },
+  'attention by blocks, one head a key and two': {
+    covers: [],
+    inputs: { q1: [2, 2, 1, 6, 4], q2: [2, 1, 2, 6, 4], k1: [2, 2, 6, 4], k2: [2, 1, 6, 4], v: [2, 2, 6, 2] },
+    build: ({ q1, q2, k1, k2, v }) => {
+      const masks = [2, 4, 6].map((seen) => {
+        const rows = [seen - 2, seen - 1].flatMap((row) =>
+          Array.from({ length: seen }, (_, column) => (column <= row && column !== 1 ? 0 : -1e9)),
+        )
+        return ops.reshape(constant(rows), [1, 1, 2, seen])
+      })
+      const one = blockedAttention(q1, k1, ops.mul(k1, k1), masks, 0.7)
+      const two = blockedAttention(q2, k2, ops.reshape(v, [2, 1, 6, 4]), masks, 1.3)
+      return ops.add(ops.reduceSum(one, [1, 4]), ops.reduceSum(two, [2, 4]))
+    },
+  },
+  'log-probabilities of targets by chunks': {
+    covers: [],
+    inputs: { h: [6, 5] },
+    indices: { at: [6] },
+    build: ({ h, at }) => {
+      const weight = ops.reshape(constant(Array.from({ length: 20 }, (_, i) => Math.sin(3 * i))), [4, 5])
+      return chunkedLogprobs(h, weight, at, constant(0.7), 3)
+    },
+  },
+  'a product with a weight in halves': {
+    covers: [],
+    inputs: { a: [2, 3, 5] },
+    build: ({ a }) => {
+      const weight = constant(
+        Array.from({ length: 20 }, (_, i) => Math.sin(3 * i)),
+        'float16',
+      )
+      return widenedProduct(a, ops.reshape(weight, [4, 5]))
+    },
+  },
   'a value used twice': {
     covers: ['Add', 'Mul'],
     inputs: { a: [5] },
@@ -198,6 +234,19 @@ describe('the table of rules', () => {
     const program = await compile(emit('cast', { gradient }))
     const { gradient: value } = await program.run([{ a: floats(Float32Array.of(1, 2, 3), [3]) }])
     expect([...floatData(value)]).toEqual([0.5, expect.closeTo(-0.1, 4), 3])
+  })
+
+  it('is passed over where several operators have a rule as a whole, which only one may give them', async () => {
+    const a = input('a', [2])
+    // A slice has no rule; a rule for the whole says ten times the gradient.
+    const slice = ops.sliceLast(a, 0, 1, 1)
+    const whole = differentiatedAs(slice, [a], (g) => [ops.mul(ops.concatLast([g, g], 2), 10)])
+    const [gradient] = gradients(ops.sumAll(whole), [a])
+    const program = await compile(emit('whole', { gradient: ops.add(gradient, ops.mul(a, 0)) }))
+    const { gradient: value } = await program.run([{ a: floats(Float32Array.of(1, 2), [2]) }])
+    expect([...floatData(value)]).toEqual([10, 10])
+    expect(() => differentiatedAs(slice, [a], () => [null])).toThrow('an operator of its own')
+    expect(() => differentiatedAs(a, [a], () => [null])).toThrow('an operator of its own')
   })
 
   it('names an operator without a rule', () => {

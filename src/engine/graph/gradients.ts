@@ -1,7 +1,7 @@
 /**
  * Reverse-mode differentiation as a transform of graphs: one rule for each operator, from the gradient of its first
- * output to those of its inputs. A rule may build gradients that nobody asks for: only what an output depends on is
- * ever emitted.
+ * output to those of its inputs, or one for several operators as a whole (`recompute.ts`). A rule may build gradients that
+ * nobody asks for: only what an output depends on is ever emitted.
  */
 import * as ops from './ops.ts'
 import { constant, type Node, sameShape, type Tensor, topological } from './tensor.ts'
@@ -138,7 +138,8 @@ export function gradients(loss: Tensor, withRespectTo: readonly Tensor[]): Tenso
   // Only what lies between the wanted tensors and the loss needs a gradient.
   const wanted = new Set<Tensor>(withRespectTo)
   for (const node of order) {
-    if (node.inputs.some((tensor) => tensor !== null && wanted.has(tensor))) {
+    const operands = node.whole?.operands ?? node.inputs
+    if (operands.some((tensor) => tensor !== null && wanted.has(tensor))) {
       for (const output of node.outputs) wanted.add(output)
     }
   }
@@ -146,15 +147,20 @@ export function gradients(loss: Tensor, withRespectTo: readonly Tensor[]): Tenso
   for (const node of order.reverse()) {
     const gradient = found.get(node.outputs[0])
     if (gradient === undefined || !wanted.has(node.outputs[0])) continue
-    const rule = rules[node.op]
-    if (rule === undefined) throw new Error(`${node.op} has no rule of differentiation`)
-    const inputs = node.inputs as Tensor[]
-    rule(gradient, node, inputs, node.outputs[0]).forEach((part, i) => {
-      const operand = inputs[i]
+    const operands = node.whole?.operands ?? (node.inputs as Tensor[])
+    const parts = node.whole?.rule(gradient) ?? byOperator(node, gradient)
+    parts.forEach((part, i) => {
+      const operand = operands[i]
       if (part === null || !wanted.has(operand)) return
       const sum = found.get(operand)
       found.set(operand, sum === undefined ? part : ops.add(sum, part))
     })
   }
   return withRespectTo.map((tensor) => found.get(tensor) ?? ops.zerosLike(tensor))
+}
+
+function byOperator(node: Node, gradient: Tensor): (Tensor | null)[] {
+  const rule = rules[node.op]
+  if (rule === undefined) throw new Error(`${node.op} has no rule of differentiation`)
+  return rule(gradient, node, node.inputs as Tensor[], node.outputs[0])
 }

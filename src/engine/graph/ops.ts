@@ -296,6 +296,36 @@ export function concatFirst(parts: readonly Tensor[]): Tensor {
   return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis: 0 })[0]
 }
 
+/** Joins along an axis, which is then `size` long; not differentiable by itself. */
+export function concat(parts: readonly Tensor[], axis: number, size: Dim): Tensor {
+  const shape = parts[0].shape.map((dim, i) => (i === axis ? size : dim))
+  return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis })[0]
+}
+
+/** An axis cut into `count` equal parts, which must divide it, each `size` long; not differentiable by itself. */
+export function parts(
+  a: Tensor,
+  axis: number,
+  count: number,
+  size: Dim = fraction(a.shape[axis], 1, count),
+): Tensor[] {
+  const shape = a.shape.map((dim, i) => (i === axis ? size : dim))
+  const output = { shape, dtype: a.dtype }
+  return apply('Split', [a], Array<typeof output>(count).fill(output), { axis, num_outputs: count })
+}
+
+/** `part` of `count` equal parts of a size. */
+export function fraction(size: Dim, part: number, count: number): Dim {
+  if (part === count) return size
+  return typeof size === 'number' ? (size * part) / count : `${part}*${size}/${count}`
+}
+
+/** A size so many times over. */
+export function times(size: Dim, count: number): Dim {
+  if (count === 1) return size
+  return typeof size === 'number' ? size * count : `${count}*${size}`
+}
+
 /** The last axis cut into pieces of these sizes; not differentiable. */
 export function splitLast(a: Tensor, sizes: readonly number[]): Tensor[] {
   const outer = a.shape.slice(0, -1)

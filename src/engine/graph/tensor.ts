@@ -40,6 +40,14 @@ export interface Node {
   /** The operator's own numbers of these outputs, where others before them are left out. */
   outputNumbers?: readonly number[]
   attributes: Readonly<Record<string, Attribute>>
+  /** How its first output is differentiated, instead of through the operators before it. */
+  whole?: Whole
+}
+
+/** Several operators as one: what they are made from, and the gradients of that, given the result's (null: none flows). */
+export interface Whole {
+  operands: readonly Tensor[]
+  rule: (gradient: Tensor) => (Tensor | null)[]
 }
 
 export function input(name: string, shape: Shape, dtype: DType = 'float32'): Tensor {
@@ -69,6 +77,15 @@ export function apply(
     source: { kind: 'node', node, output },
   }))
   return node.outputs
+}
+
+/** The same tensor, differentiated with respect to `operands` by `rule`. It must be the first output of an operator. */
+export function differentiatedAs(output: Tensor, operands: readonly Tensor[], rule: Whole['rule']): Tensor {
+  const { source } = output
+  if (source.kind !== 'node' || source.output !== 0 || source.node.whole !== undefined)
+    throw new Error('only the first output of an operator of its own can have a rule of differentiation')
+  source.node.whole = { operands, rule }
+  return output
 }
 
 /** The operators that the given tensors depend on, each after those it depends on. */

@@ -4,6 +4,7 @@ import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import type { Limits } from './base.ts'
 import type { FoundDevice } from './device.ts'
+import { FRUGAL } from './gpu/sizes.ts'
 
 /**
  * Below this many parameters an adapter is folded into a copy of the projections before sampling: the copy is small,
@@ -49,21 +50,26 @@ export function gpuLimits(config: ModelConfig, memory: number, { device, precisi
   const unit = precision === 'float16' ? 2 : 4
   // The weights once, and with an adapter folded in for two policies.
   const weights = parameterCount(config) * unit * 3
-  const free = Math.max(memory * 0.65 - weights, memory * 0.1)
-  // What backward needs of a layer for each token: the residual stream twice in single precision, and in halves the
-  // norms' outputs, q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.
+  // On WebGPU buffers are kept for each size that comes up, and sizes are few (`gpu/sizes.ts`): two of the largest fit.
+  const share = device === 'webgpu' ? 0.3 : 0.65
+  const free = Math.max(memory * share - weights, memory * 0.1)
+  // Training on WebGPU is in single precision, its weights widened a few at a time.
+  const wide = device === 'webgpu' ? 4 : unit
+  // What backward needs of a layer for each token: the residual stream twice in single precision, and the norms' outputs,
+  // q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.
   const perLayer =
     8 * hiddenSize +
-    unit * (2 * hiddenSize + 3 * heads * headDim + 4 * kvHeads * headDim + 4 * intermediateSize)
-  // Logits, their softmax and its gradient, in single precision.
-  const perToken = layers * perLayer + 5 * 4 * vocabSize
-  // Attention's shares, kept in what the softmax is computed in (and as operands), and a few at work in one layer.
-  const softmax = device === 'webgpu' ? 4 : unit
-  const perPair = heads * (layers * (softmax === unit ? unit : softmax + unit) + 6 * softmax)
-  // WebGPU binds no buffer beyond a limit: the largest are the scores of a layer, and the logits.
-  const largest = (length: number) => 4 * length * Math.max(heads * length, vocabSize)
+    wide * (2 * hiddenSize + 3 * heads * headDim + 4 * kvHeads * headDim + 4 * intermediateSize)
+  // At work are the scores of a block and what is computed from them, or a chunk's logits.
+  const atWork = (length: number) =>
+    Math.max((8 * wide * heads * length ** 2) / FRUGAL.blocks, (6 * 4 * length * vocabSize) / FRUGAL.chunks)
+  // WebGPU binds no buffer beyond a limit.
+  const largest = (length: number) =>
+    4 *
+    length *
+    Math.max((heads * length) / FRUGAL.blocks, vocabSize / FRUGAL.chunks, intermediateSize, hiddenSize)
   const bound = (length: number) => (device === 'webgpu' ? (free * largest(length)) / WEBGPU_BUFFER : 0)
-  const rowCost = (length: number) => Math.max(length * perToken + length * length * perPair, bound(length))
+  const rowCost = (length: number) => Math.max(length * layers * perLayer + atWork(length), bound(length))
   const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
   return {
     lanes: 1,

@@ -6,6 +6,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import * as ops from '../graph/ops.ts'
+import { blockedAttention, widenedProduct } from '../graph/recompute.ts'
 import { constant, type DType, input, type Shape, type Tensor } from '../graph/tensor.ts'
 
 /**
@@ -128,8 +129,10 @@ export function logits(config: ModelConfig, weight: Parameters, hidden: Tensor):
 export function baseLinear(config: ModelConfig, weight: Parameters): Linear {
   const shapes = weightShapes(config)
   return (x, name) => {
-    const y = ops.matmul(x, weight(`${name}.weight`), { transposeB: true })
-    return shapes.has(`${name}.bias`) ? ops.add(y, weight(`${name}.bias`)) : y
+    const matrix = weight(`${name}.weight`)
+    const y =
+      matrix.dtype === x.dtype ? ops.matmul(x, matrix, { transposeB: true }) : widenedProduct(x, matrix)
+    return shapes.has(`${name}.bias`) ? ops.add(y, ops.cast(weight(`${name}.bias`), x.dtype)) : y
   }
 }
 
@@ -171,20 +174,44 @@ export const MASKED = -1e9
 const MASKED_HALF = -6e4
 
 /**
- * What is added to attention scores of packed rows, [batch, 1, time, time]: 0 where a position sees another, MASKED
+ * What is added to attention scores of packed rows, [batch, 1, looking, seen]: 0 where a position sees another, MASKED
  * where not. Each sees what stands before it in its own segment and in segment 0, the prompt that a row shares.
- * `segments` int32 [batch, time]; `order` int32 [time] is 0, 1, 2 ...
+ * `segments` int32 [batch, time]; `order` int32 [time] is 0, 1, 2 ...: those of the positions that look, and of the seen.
  */
-export function segmentMask(segments: Tensor, order: Tensor, dtype: Precision = 'float32'): Tensor {
-  const [batch, time] = segments.shape
-  const looking = ops.reshape(segments, [batch, time, 1])
-  const seen = ops.reshape(segments, [batch, 1, time])
+export function segmentMask(
+  looking: { segments: Tensor; order: Tensor },
+  seen: { segments: Tensor; order: Tensor } = looking,
+  dtype: Precision = 'float32',
+): Tensor {
+  const [batch, rows] = looking.segments.shape
+  const columns = seen.segments.shape[1]
+  const segment = ops.reshape(seen.segments, [batch, 1, 1, columns])
   const shown = constant(0, dtype)
   const hidden = constant(dtype === 'float16' ? MASKED_HALF : MASKED, dtype)
-  const own = ops.where(ops.equal(looking, seen), shown, hidden)
-  const visible = ops.where(ops.equal(seen, 0), shown, own)
-  const before = ops.lessOrEqual(ops.reshape(order, [1, time]), ops.reshape(order, [time, 1]))
-  return ops.reshape(ops.where(before, visible, hidden), [batch, 1, time, time])
+  const own = ops.where(ops.equal(ops.reshape(looking.segments, [batch, 1, rows, 1]), segment), shown, hidden)
+  const visible = ops.where(ops.equal(segment, 0), shown, own)
+  const before = ops.lessOrEqual(
+    ops.reshape(seen.order, [1, 1, 1, columns]),
+    ops.reshape(looking.order, [1, 1, rows, 1]),
+  )
+  return ops.where(before, visible, hidden)
+}
+
+/** The same by blocks of looking positions, each with what is seen up to the block's end. */
+export function blockMasks(segments: Tensor, order: Tensor, blocks: number, dtype: Precision): Tensor[] {
+  const time = order.shape[0]
+  const [segmentParts, orderParts] = [ops.parts(segments, 1, blocks), ops.parts(order, 0, blocks)]
+  return orderParts.map((_, b) => {
+    const seen = ops.fraction(time, b + 1, blocks)
+    return segmentMask(
+      { segments: segmentParts[b], order: orderParts[b] },
+      {
+        segments: ops.concat(segmentParts.slice(0, b + 1), 1, seen),
+        order: ops.concat(orderParts.slice(0, b + 1), 0, seen),
+      },
+      dtype,
+    )
+  })
 }
 
 /** Called with each layer's rotated keys and its values, [batch, kvHeads, time, headDim]. */
@@ -206,7 +233,7 @@ export function fullAttention(
   const group = heads / kvHeads
   return (q, k, v, layer) => {
     const [batch, time] = q.shape
-    const rows = group === 1 ? time : `${group}*${time}`
+    const rows = ops.times(time, group)
     const rotate = (x: Tensor) =>
       ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
     // Heads that share a key-value head are stacked as more rows of one product, so that keys are never repeated.
@@ -223,6 +250,29 @@ export function fullAttention(
     const shares = ops.cast(ops.softmax(perHead), v.dtype)
     const probabilities = ops.reshape(shares, [batch, kvHeads, rows, time])
     const mixed = ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])
+    return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
+  }
+}
+
+/** The same by blocks of positions, for a GPU's memory; `masks` as `blockMasks` gives them. */
+export function blockAttention(
+  config: ModelConfig,
+  tables: RotaryTables,
+  positions: Tensor,
+  masks: readonly Tensor[],
+): Attention {
+  const { kvHeads, heads, headDim } = config
+  const group = heads / kvHeads
+  return (q, k, v) => {
+    const [batch, time] = q.shape
+    const rotate = (x: Tensor) =>
+      ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
+    const query = ops.transpose(
+      ops.reshape(rotate(q), [batch, time, kvHeads, group, headDim]),
+      [0, 2, 3, 1, 4],
+    )
+    const [key, value] = [byHead(config, rotate(k)), byHead(config, v)]
+    const mixed = blockedAttention(query, key, value, masks, 1 / Math.sqrt(headDim))
     return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
   }
 }

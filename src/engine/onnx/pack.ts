@@ -71,21 +71,24 @@ export interface PackedBatch {
   positions: Int32Array
   /** [batch * time] what a position belongs to: 0 the prompt, 1 and on the row's completions, -1 padding. */
   segments: Int32Array
-  /** For each completion token, the flattened position that predicts it. */
+  /** For each completion token, the flattened position that predicts it; 0 where padded. */
   rows: Int32Array
-  /** For each completion token, its id. */
+  /** For each completion token, its id; 0 where padded. */
   targets: Int32Array
   /** Where each sequence's completion tokens stand in `rows`: its index, their start and count. */
   spans: { index: number; start: number; count: number }[]
 }
 
-/** Lays one batch out. `completions` are all sequences' completions, by index. */
-export function layOut(rows: readonly Row[], completions: readonly (readonly number[])[]): PackedBatch {
+/** Lays one batch out. `completions` are all sequences' completions, by index; `lengthen` pads time and targets. */
+export function layOut(
+  rows: readonly Row[],
+  completions: readonly (readonly number[])[],
+  lengthen: (size: number) => number = (size) => size,
+): PackedBatch {
   const batch = rows.length
-  const time = Math.max(...rows.map((row) => row.length))
-  const count = rows.reduce(
-    (sum, row) => sum + row.members.reduce((n, index) => n + completions[index].length, 0),
-    0,
+  const time = lengthen(Math.max(...rows.map((row) => row.length)))
+  const count = lengthen(
+    rows.reduce((sum, row) => sum + row.members.reduce((n, index) => n + completions[index].length, 0), 0),
   )
   const packed: PackedBatch = {
     batch,

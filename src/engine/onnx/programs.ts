@@ -4,6 +4,7 @@ import { projections, weightShapes } from '../checkpoint/model.ts'
 import { type EmitOptions, emit } from '../graph/emit.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
+import { chunkedLogprobs } from '../graph/recompute.ts'
 import { type Dim, input, type Tensor } from '../graph/tensor.ts'
 import * as model from './model.ts'
 
@@ -35,6 +36,11 @@ export interface Target extends EmitOptions {
   precision?: model.Precision
   /** Positions in the rotary tables; needed where these are constants. */
   context?: number
+  /**
+   * Scoring and training keep little and compute much anew (`recompute.ts`): attention by so many blocks of positions,
+   * log-probabilities by so many chunks of targets. Both must divide what they cut.
+   */
+  frugal?: { blocks: number; chunks: number }
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -87,23 +93,40 @@ export interface SequenceOptions {
 export function sequenceGraph(
   config: ModelConfig,
   options: SequenceOptions,
-  { precision = 'float32', context, plain }: Target,
+  target: Target,
   batch: SequenceTensors,
   pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map<string, model.AdapterPair>(),
 ): { logprobs: Tensor; loss: Tensor | null; gradients: Map<string, Tensor> } {
+  const { precision, context, frugal } = target
+  if (frugal && options.trained === 'all')
+    throw new Error('frugal programs train an adapter, not every weight')
   const weight = model.parameters(config, precision)
   const linear = adaptedLinear(config, weight, pairs, options.adapter)
+  const tables = rotaryInputs(config, context)
+  const { tokens, segments, order, positions, rows, targets } = batch
+  const computed = computedIn(target)
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
-  // the values. Keeping them so alone is a third of the memory.
-  const mask = model.segmentMask(batch.segments, batch.order, plain ? 'float32' : precision)
-  const attention = model.fullAttention(config, rotaryInputs(config, context), batch.positions, mask)
-  const { tokens, rows } = batch
-  const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows })
-  const logprobs = targetLogprobs(
-    model.logits(config, weight, hidden),
-    batch.targets,
-    input('temperature', []),
+  // the values.
+  const attention = frugal
+    ? model.blockAttention(
+        config,
+        tables,
+        positions,
+        model.blockMasks(segments, order, frugal.blocks, computed),
+      )
+    : model.fullAttention(config, tables, positions, model.segmentMask({ segments, order }))
+  const hidden = model.hiddenStates(
+    config,
+    weight,
+    linear,
+    attention,
+    { tokens, rows },
+    { dtype: 'float32', addNorm: model.addNorm(config, weight, computed) },
   )
+  const temperature = input('temperature', [])
+  const logprobs = frugal
+    ? chunkedLogprobs(hidden, model.headWeight(config, weight), targets, temperature, frugal.chunks)
+    : targetLogprobs(model.logits(config, weight, hidden), targets, temperature)
   if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
 
   const gain =
@@ -125,9 +148,14 @@ export function sequenceGraph(
   return { logprobs, loss, gradients: new Map(trained.map(([name], i) => [name, parts[i]])) }
 }
 
+/** What products are computed in when scoring and training. WebGPU's add up halves in halves, which is too coarse. */
+function computedIn({ precision = 'float32', plain = false }: Target): model.Precision {
+  return plain ? 'float32' : precision
+}
+
 /** The scale of the loss as an input; single precision needs none. */
-export function lossScaleInput({ precision = 'float32' }: Target): Tensor | null {
-  return precision === 'float32' ? null : input('lossScale', [])
+export function lossScaleInput(target: Target): Tensor | null {
+  return computedIn(target) === 'float32' ? null : input('lossScale', [])
 }
 
 /** Gradients as outputs, the loss's scale taken out again. */

@@ -58,15 +58,19 @@ export async function scoreBatches(
   })
 }
 
-/** Scores every batch with `run`, which gives the log-probabilities [targets] of a packed batch's inputs. */
+/**
+ * Scores every batch with `run`, which gives the log-probabilities [targets] of a packed batch's inputs. `lengthen` pads
+ * time and targets.
+ */
 export async function scoreBy(
   batches: readonly SequenceBatch[],
   temperature: number,
   run: (inputs: Values, targets: number) => Promise<Float32Array>,
+  lengthen?: (size: number) => number,
 ): Promise<Scores> {
   const scores: Scores = new Map()
   await eachFitting(batches, async (batch) => {
-    const packed = layOut(batch.rows, batch.completions)
+    const packed = layOut(batch.rows, batch.completions, lengthen)
     const inputs = { ...sequenceInputs(packed), temperature: scalar(temperature) }
     collect(packed, await run(inputs, packed.rows.length), scores)
   })
@@ -104,7 +108,7 @@ export async function trainBatches(
   return result
 }
 
-/** The same where sums are kept by what runs the batches: with `clear` they begin anew. */
+/** The same where sums are kept by what runs the batches: with `clear` they begin anew. `lengthen` pads time and targets. */
 export async function trainSumming(
   batches: readonly TrainBatch[],
   settings: LossSettings,
@@ -114,13 +118,14 @@ export async function trainSumming(
     add(inputs: Values, targets: number): { loss: number; logprobs: Float32Array }
     read(): Float32Array[]
   },
+  lengthen?: (size: number) => number,
 ): Promise<TrainResult> {
   const { loss } = settings
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   try {
     sums.clear()
     for (const batch of batches) {
-      const packed = layOut(batch.rows, batch.completions)
+      const packed = layOut(batch.rows, batch.completions, lengthen)
       const count = packed.rows.length
       const advantages = perTarget(packed, batch.advantages)
       const inputs: Values = {
@@ -145,7 +150,7 @@ export async function trainSumming(
         .filter((part) => part.length > 0)
         .map((part) => ({ ...batch, rows: part })),
     )
-    return trainSumming(halves, settings, sums)
+    return trainSumming(halves, settings, sums, lengthen)
   }
 }
 
@@ -206,7 +211,7 @@ async function eachFitting<B extends SequenceBatch>(
 
 /**
  * Does all of the items at once, or where the device's memory does not suffice, one half after the other, and says so.
- * Throws the runtime's error when a single item does not fit.
+ * Throws the runtime's error when a single item does not lengthen.
  */
 export async function halvingOnLack<T>(
   items: readonly T[],

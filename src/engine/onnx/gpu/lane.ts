@@ -34,6 +34,7 @@ import {
 import { halvingOnLack, lacksMemory, scoreBy, trainSumming } from '../sequences.ts'
 import type { Provider, Values } from '../session.ts'
 import { fusedTensors, fuseProgram, prefillProgram, stepProgram } from './programs.ts'
+import { FRUGAL, rungAbove } from './sizes.ts'
 
 type Tensors = Record<string, NativeTensor>
 
@@ -70,11 +71,12 @@ interface State {
 export function openGpuLane(options: LaneOptions, provider: Provider = options.place.device): Lane {
   const { config, threads } = options
   const { precision } = options.place
-  // As long as the longest cache.
-  const positions = options.rotaryLength + SPARE + ROOM
   const plain = provider === 'webgpu'
   const inPlace = !plain
-  const target: Target = { precision, plain, context: positions }
+  const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
+  // As long as the longest cache or row.
+  const positions = fitting(options.rotaryLength + SPARE)
+  const target: Target = { precision, plain, context: positions, frugal: FRUGAL }
   const programs = new Map<string, NativeProgram>()
   const program = (name: string, build: () => Uint8Array, recorded = false): NativeProgram => {
     let found = programs.get(name)
@@ -407,14 +409,15 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
         sequenceProgram(config, { adapter, trained: 'none' }, target),
       )
       const overlay = overlayOf(job)
-      return scoreBy(job.batches, job.temperature, async (inputs, targets) => {
+      const run = async (inputs: Values, targets: number) => {
         const given = hosted(inputs)
         const logprobs = new Float32Array(targets)
         const result = hostTensor('float32', logprobs, [targets])
         once(scoring.bind([given, overlay, resident], { logprobs: result }))
         dispose({ ...given, result })
         return logprobs
-      })
+      }
+      return scoreBy(job.batches, job.temperature, run, fitting)
     },
     async train(job) {
       const { adapter, loss, names, into } = job
@@ -427,9 +430,9 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
       let [before, after] = sumsOf(training, overlay, adapter.rank)
       const next = (tensors: Tensors): Tensors =>
         Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
-      return trainSumming(job.batches, job, {
+      const summing = {
         clear: () => once(clearing.bind([after], next(before))),
-        add(inputs, targets) {
+        add(inputs: Values, targets: number) {
           const given = hosted(inputs)
           const [lossOf, logprobs] = [new Float32Array(1), new Float32Array(targets)]
           const results = {
@@ -451,7 +454,8 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
           })
           return into === undefined ? arrays : []
         },
-      })
+      }
+      return trainSumming(job.batches, job, summing, fitting)
     },
   }
 }

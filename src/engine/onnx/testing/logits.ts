@@ -27,7 +27,10 @@ export async function openLogits(
     config,
     { cos: input('cos', ['context', half]), sin: input('sin', ['context', half]) },
     input('positions', ['batch', 'time'], 'int64'),
-    model.segmentMask(input('segments', ['batch', 'time'], 'int32'), input('order', ['time'], 'int32')),
+    model.segmentMask({
+      segments: input('segments', ['batch', 'time'], 'int32'),
+      order: input('order', ['time'], 'int32'),
+    }),
   )
   let linear = model.baseLinear(config, weight)
   const adapterValues: Record<string, Values[string]> = {}
