@@ -22,6 +22,7 @@ const schema = protobuf.Root.fromJSON({
         initializer: { rule: 'repeated', type: 'TensorData', id: 5 },
         input: { rule: 'repeated', type: 'ValueInfo', id: 11 },
         output: { rule: 'repeated', type: 'ValueInfo', id: 12 },
+        valueInfo: { rule: 'repeated', type: 'ValueInfo', id: 13 },
       },
     },
     Node: {
@@ -130,6 +131,13 @@ export function emit(
     else identities.push(identity(nameOf(tensor), outputName))
   }
   const nodes = order.flatMap(written)
+  // Where sizes have names, ONNX Runtime finds what memory to use again among few candidates instead of many.
+  const results = new Set(Object.keys(outputs))
+  const between = order.flatMap((node) =>
+    node.outputs
+      .filter((tensor) => names.has(tensor) && !results.has(nameOf(tensor)))
+      .map((tensor) => valueInfo(nameOf(tensor), tensor)),
+  )
   const message = {
     irVersion: 10,
     producerName: 'message-board',
@@ -143,6 +151,7 @@ export function emit(
       initializer: initializers,
       input: inputs.map((tensor) => valueInfo(nameOf(tensor), tensor)),
       output: Object.entries(outputs).map(([key, tensor]) => valueInfo(key, tensor)),
+      valueInfo: between,
     },
   }
   return Model.encode(Model.fromObject(message)).finish()

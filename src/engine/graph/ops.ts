@@ -275,7 +275,7 @@ export function zerosLike(a: Tensor, dtype: DType = a.dtype): Tensor {
 export function scatterAddRows(table: Tensor, rows: Tensor, updates: Tensor): Tensor {
   const shape = apply('Shape', [updates], [{ shape: [2], dtype: 'int64' }])[0]
   const column = reshape(rows, [rows.shape[0], 1])
-  const indices = apply('Expand', [column, shape], [{ shape: updates.shape, dtype: 'int64' }])[0]
+  const indices = apply('Expand', [column, shape], [{ shape: updates.shape, dtype: rows.dtype }])[0]
   return apply('ScatterElements', [table, indices, updates], [{ shape: table.shape, dtype: table.dtype }], {
     axis: 0,
     reduction: 'add',

@@ -1,7 +1,7 @@
 /** Sizes of what is computed at once: few, where a device keeps a buffer for each. */
 
 /** Blocks of positions and chunks of targets that training and scoring go by; both divide the sizes below. */
-export const FRUGAL = { blocks: 4, chunks: 8 }
+export const FRUGAL = { blocks: 4, chunks: 4 }
 
 /** Rungs to an octave: a size grows by 9% on average, and buffers of all rungs take 6 times the largest's memory. */
 const RUNGS = 4
