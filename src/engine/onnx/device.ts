@@ -10,8 +10,7 @@ import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
 import type { Precision } from './model.ts'
-import { hostTensor, nativeProgram } from './native.ts'
-import type { Provider } from './session.ts'
+import { hostTensor, nativeProgram, type Provider } from './native.ts'
 
 export type Device = Provider
 export const devices: readonly Device[] = ['cuda', 'webgpu', 'cpu']

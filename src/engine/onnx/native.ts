@@ -7,11 +7,11 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import koffi from 'koffi'
 import { ELEMENT_TYPE } from '../graph/tensor.ts'
-import type { Provider } from './session.ts'
 
 /** The version of the C API that is asked for: any later library serves it. */
 const API_VERSION = 22
 
+export type Provider = 'cpu' | 'cuda' | 'webgpu'
 type Pointer = unknown
 export type NativeType = 'float32' | 'float16' | 'int32' | 'int64'
 export type HostArray = Float32Array | Uint16Array | Int32Array | BigInt64Array

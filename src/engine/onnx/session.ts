@@ -1,4 +1,4 @@
-/** Runs emitted graphs with ONNX Runtime in this thread: inputs are read where they lie, outputs are copied out. */
+/** Runs emitted graphs on the CPU in this thread: inputs are read where they lie, outputs are copied out. */
 import * as ort from 'onnxruntime-node'
 
 export type Value = ort.Tensor
@@ -10,29 +10,24 @@ export interface Program {
   release(): Promise<void>
 }
 
-export type Provider = 'cpu' | 'cuda' | 'webgpu'
-
 export interface CompileOptions {
   /** Threads inside each operator. */
   threads?: number
-  provider?: Provider
-  /** Says nothing on stderr: errors are expected. */
-  quiet?: boolean
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
   constants?: ReadonlyMap<string, Uint8Array>
 }
 
 export async function compile(
   bytes: Uint8Array,
-  { threads = 1, provider = 'cpu', quiet = false, constants }: CompileOptions = {},
+  { threads = 1, constants }: CompileOptions = {},
 ): Promise<Program> {
   const session = await ort.InferenceSession.create(bytes, {
-    executionProviders: [provider],
+    executionProviders: ['cpu'],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
     graphOptimizationLevel: 'all',
-    logSeverityLevel: quiet ? 4 : 3,
+    logSeverityLevel: 3,
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
     // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.
     enableMemPattern: false,

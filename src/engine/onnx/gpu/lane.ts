@@ -20,6 +20,7 @@ import {
   type NativeTensor,
   type NativeType,
   nativeProgram,
+  type Provider,
 } from '../native.ts'
 import {
   type AdapterShape,
@@ -32,7 +33,7 @@ import {
   type Target,
 } from '../programs.ts'
 import { halvingOnLack, lacksMemory, scoreBy, trainSumming } from '../sequences.ts'
-import type { Provider, Values } from '../session.ts'
+import type { Values } from '../session.ts'
 import { fusedTensors, fuseProgram, prefillProgram, stepProgram } from './programs.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
