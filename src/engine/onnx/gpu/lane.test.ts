@@ -42,8 +42,8 @@ async function load(model: string): Promise<{ config: ModelConfig; weights: Name
       weights: [...weights].map(([name, { shape, data }]) => ({ name, shape, data })),
     }
   }
-  // An inner axis that WebGPU cuts, and more tokens than it cuts a row of them into parts.
-  const wide = { intermediateSize: 2048, vocabSize: 300 }
+  // What WebGPU cuts: a long inner axis, and rows of logits, in parts that do not fit evenly.
+  const wide = { intermediateSize: 2048, vocabSize: 601 }
   const config = { ...checkpoint.config, heads: 6, kvHeads: 2, headDim: 16, ...wide }
   const stream = random('gpu lane', model)
   const weights = [...weightShapes(config)].map(([name, shape]) => {

@@ -54,12 +54,13 @@ function drawInRows(logits: Tensor, options: DrawOptions): Draws {
 function drawInParts(unpadded: Tensor, options: DrawOptions): Draws {
   const { temperature, topP } = options
   const vocabulary = Number(unpadded.shape[1])
-  const size = Math.ceil(vocabulary / PARTS)
-  const logits = ops.padLast(unpadded, PARTS * size - vocabulary, NEVER)
+  const count = parts(vocabulary)
+  const size = Math.ceil(vocabulary / count)
+  const logits = ops.padLast(unpadded, count * size - vocabulary, NEVER)
   const [rows] = logits.shape
   const reduced = (reduce: typeof ops.reduceSum, a: Tensor) => {
-    const parts = reduce(ops.reshape(a, [rows, PARTS, size]), [2])
-    return reduce(ops.reshape(parts, [rows, PARTS]), [1])
+    const partial = reduce(ops.reshape(a, [rows, count, size]), [2])
+    return reduce(ops.reshape(partial, [rows, count]), [1])
   }
   const sum: Sum = (a) => reduced(ops.reduceSum, a)
   const scaled = ops.div(logits, temperature)
@@ -70,10 +71,13 @@ function drawInParts(unpadded: Tensor, options: DrawOptions): Draws {
   const kept =
     topP === null ? all : nucleus(logs, all, ops.sub(certain, RANGE / 2), ops.mul(total, topP), sum)
   const { token, mass } = choose(kept, size, options)
-  const logOf = (a: Tensor) => ops.reshape(ops.log(a), [rows])
   const log = ops.pick(logs, token)
   const logprob = ops.sub(log, ops.reshape(certain, [rows]))
-  return { token, logprob, samplingLogprob: topP === null ? logprob : ops.sub(log, logOf(mass)) }
+  return {
+    token,
+    logprob,
+    samplingLogprob: topP === null ? logprob : ops.sub(log, ops.log(ops.reshape(mass, [rows]))),
+  }
 }
 
 /** Sums of rows: [rows, n] -> [rows, 1]. */
@@ -110,8 +114,14 @@ const lastOf = (sums: Tensor) => ops.sliceLast(sums, -1, Number.MAX_SAFE_INTEGER
 
 /** Divides the vocabularies of most models, which are then not padded. */
 const BLOCK = 128
-/** The same, as a number of blocks. */
-const PARTS = 128
+
+/** In how many parts a row is reduced: many, but each large enough for a group of threads. */
+function parts(vocabulary: number): number {
+  let count = 128
+  while (count > 1 && vocabulary / count < 256) count /= 2
+  return count
+}
+
 /** The logit of a token that is none. */
 const NEVER = -1e9
 
