@@ -289,6 +289,14 @@ export function putElements(a: Tensor, indices: Tensor, values: Tensor): Tensor 
   return apply('ScatterElements', [a, column, updates], [{ shape: a.shape, dtype: a.dtype }], { axis: 1 })[0]
 }
 
+/**
+ * a with updates put at indices along an axis; both int32 indices and updates are as long as `a` on the other axes. Not
+ * differentiable. Where input and output are one tensor, nothing else of it is touched.
+ */
+export function putAlong(a: Tensor, axis: number, indices: Tensor, updates: Tensor): Tensor {
+  return apply('ScatterElements', [a, indices, updates], [{ shape: a.shape, dtype: a.dtype }], { axis })[0]
+}
+
 /** Joins along the first axis; not differentiable. */
 export function concatFirst(parts: readonly Tensor[]): Tensor {
   const rows = parts.reduce((sum, { shape }) => sum + Number(shape[0]), 0)
@@ -338,14 +346,14 @@ export function cumulativeSum(a: Tensor): Tensor {
   return apply('CumSum', [a, constant(-1, 'int64')], [{ shape: a.shape, dtype: a.dtype }])[0]
 }
 
-/** `after` more elements behind the last axis; not differentiable. */
-export function padLast(a: Tensor, after: number): Tensor {
+/** `after` more elements behind the last axis, zeros unless told; not differentiable. */
+export function padLast(a: Tensor, after: number, value?: number): Tensor {
   if (after === 0) return a
   const size = Number(a.shape[a.shape.length - 1]) + after
   const pads = [...a.shape.map(() => 0), ...a.shape.map((_, i) => (i === a.shape.length - 1 ? after : 0))]
   return apply(
     'Pad',
-    [a, constant(pads, 'int64')],
+    [a, constant(pads, 'int64'), ...(value === undefined ? [] : [constant(value, a.dtype)])],
     [{ shape: [...a.shape.slice(0, -1), size], dtype: a.dtype }],
   )[0]
 }
@@ -413,21 +421,19 @@ function axisLength(a: Tensor, axis: number): Tensor {
 }
 
 /**
- * A cache [rows, heads, window, headDim] with room behind its window for as many positions as `room` [positions] has
+ * A cache of four axes with room behind its window, the given axis, for as many positions as `room` [positions] has
  * elements; not differentiable.
  */
-export function withRoom(cache: Tensor, room: Tensor): Tensor {
-  const [rows, heads, , headDim] = cache.shape
-  const parts = [
-    axisLength(cache, 0),
-    constant([Number(heads)], 'int64'),
-    axisLength(room, 0),
-    constant([Number(headDim)], 'int64'),
-  ]
+export function withRoom(cache: Tensor, room: Tensor, axis: number): Tensor {
+  const parts = cache.shape.map((dim, i) => {
+    if (i === axis) return axisLength(room, 0)
+    return typeof dim === 'number' ? constant([dim], 'int64') : axisLength(cache, i)
+  })
+  const long = (dim: Dim) => ({
+    shape: cache.shape.map((d, i) => (i === axis ? dim : d)),
+    dtype: cache.dtype,
+  })
   const shape = apply('Concat', parts, [{ shape: [4], dtype: 'int64' }], { axis: 0 })[0]
-  const zeros = { shape: [rows, heads, room.shape[0], headDim], dtype: cache.dtype }
-  const empty = apply('Expand', [constant([0], cache.dtype), shape], [zeros])[0]
-  return apply('Concat', [cache, empty], [{ ...zeros, shape: [rows, heads, 'window', headDim] }], {
-    axis: 2,
-  })[0]
+  const empty = apply('Expand', [constant([0], cache.dtype), shape], [long(room.shape[0])])[0]
+  return apply('Concat', [cache, empty], [long('window')], { axis })[0]
 }

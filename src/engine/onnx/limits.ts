@@ -70,7 +70,7 @@ export function gpuLimits(config: ModelConfig, memory: number, { device, precisi
     Math.max((heads * length) / FRUGAL.blocks, vocabSize / FRUGAL.chunks, intermediateSize, hiddenSize)
   const bound = (length: number) => (device === 'webgpu' ? (free * largest(length)) / WEBGPU_BUFFER : 0)
   const rowCost = (length: number) => Math.max(length * layers * perLayer + atWork(length), bound(length))
-  const sampleBytes = 2 * (2 * layers * kvHeads * headDim * unit * contextLength) + 8 * 4 * vocabSize
+  const sampleBytes = 2 * layers * kvHeads * headDim * unit * contextLength + 8 * 4 * vocabSize
   return {
     lanes: 1,
     // For the few operators that stay on the CPU.

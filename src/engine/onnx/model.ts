@@ -120,9 +120,28 @@ export function headWeight({ tieEmbeddings }: ModelConfig, weight: Parameters): 
   return weight(tieEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight')
 }
 
-/** Logits [rows, vocabulary], in single precision. */
-export function logits(config: ModelConfig, weight: Parameters, hidden: Tensor): Tensor {
-  return ops.cast(ops.matmul(hidden, headWeight(config, weight), { transposeB: true }), 'float32')
+/** The name of `transposedHead`. */
+export const TRANSPOSED_HEAD = 'head transposed'
+
+/**
+ * The head's weight the other way about, [hiddenSize, vocabulary], an input of its own: WebGPU copies what a product is to
+ * transpose each time.
+ */
+export function transposedHead({ hiddenSize, vocabSize }: ModelConfig, precision?: Precision): Tensor {
+  return input(TRANSPOSED_HEAD, [hiddenSize, vocabSize], precision)
+}
+
+/** Logits [rows, vocabulary], in single precision. `transposed`: the head to take, where it is there so. */
+export function logits(
+  config: ModelConfig,
+  weight: Parameters,
+  hidden: Tensor,
+  transposed?: Tensor | null,
+): Tensor {
+  const product = transposed
+    ? ops.matmul(hidden, transposed)
+    : ops.matmul(hidden, headWeight(config, weight), { transposeB: true })
+  return ops.cast(product, 'float32')
 }
 
 /** The frozen base's own linear maps. */

@@ -1,6 +1,6 @@
 /**
- * The GPU lane's graphs, on the CPU, in single precision and in halves: what they compute is held to the CPU lane's. On a
- * device, `selftest --device` does the same.
+ * The GPU lane's graphs, CUDA's and WebGPU's, on the CPU, in single precision and in halves: what they compute is held to
+ * the CPU lane's. On a device, `selftest --device` does the same.
  */
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -23,8 +23,12 @@ const precisions = [
   { precision: 'float32', logprob: 2e-5, loss: 5e-7, gradient: 1e-5 },
   { precision: 'float16', logprob: 2e-2, loss: 1e-3, gradient: 5e-3 },
 ] as const
+const graphs = [
+  { graphs: 'CUDA', plain: false },
+  { graphs: 'WebGPU', plain: true },
+]
 const cases = ['llama', 'qwen2', 'qwen3', 'qwen2 of three query heads a key'].flatMap((model) =>
-  precisions.map((within) => ({ model, ...within })),
+  precisions.flatMap((within) => graphs.map((made) => ({ model, ...made, ...within }))),
 )
 
 async function load(model: string): Promise<{ config: ModelConfig; weights: NamedArray[] }> {
@@ -38,7 +42,9 @@ async function load(model: string): Promise<{ config: ModelConfig; weights: Name
       weights: [...weights].map(([name, { shape, data }]) => ({ name, shape, data })),
     }
   }
-  const config = { ...checkpoint.config, heads: 6, kvHeads: 2, headDim: 16 }
+  // What WebGPU cuts: a long inner axis, and rows of logits, in parts that do not fit evenly.
+  const wide = { intermediateSize: 2048, vocabSize: 601 }
+  const config = { ...checkpoint.config, heads: 6, kvHeads: 2, headDim: 16, ...wide }
   const stream = random('gpu lane', model)
   const weights = [...weightShapes(config)].map(([name, shape]) => {
     const size = shape.reduce((product, n) => product * n, 1)
@@ -47,7 +53,7 @@ async function load(model: string): Promise<{ config: ModelConfig; weights: Name
   return { config, weights }
 }
 
-describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, ...within }) => {
+describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: name, ...within }) => {
   let cpu: Lane
   let gpu: Lane
   let vocabulary = 0
@@ -66,7 +72,8 @@ describe.each(cases)('a $model in $precision on the GPU lane', ({ model: name, .
       place: { device: 'cpu', precision: 'float32' },
     }
     cpu = openLane(options)
-    gpu = openGpuLane({ ...options, place: { device: 'cpu', precision: within.precision } }, 'cpu')
+    const place = { device: 'cpu', precision: within.precision } as const
+    gpu = openGpuLane({ ...options, place }, 'cpu', within.plain)
     adapterOf = (key) => {
       const stream = random('gpu lane', name, key)
       const draw = (shape: number[]) => ({

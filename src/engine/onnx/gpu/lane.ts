@@ -2,7 +2,7 @@
  * The lane of a GPU. Everything stands where it is: weights, adapters, caches, draws and sums of gradients are tensors on
  * the device, shared by all programs. On CUDA a sampling step changes them in place; it is recorded once for each set of
  * them and replayed, so that the host launches one thing a step. WebGPU lets no operator read and write one buffer: there
- * they come in pairs, read and written by turns.
+ * all but the caches, which are only written to, come in pairs, read and written by turns.
  */
 import { type Random, random } from '../../../random.ts'
 import { f32ToF16 } from '../../checkpoint/halves.ts'
@@ -11,7 +11,7 @@ import { emit } from '../../graph/emit.ts'
 import { input } from '../../graph/tensor.ts'
 import { checkDrawn, type Sampling } from '../generate.ts'
 import type { GenerateJob, Lane, LaneOptions, Model } from '../lane.ts'
-import { type Precision, rotaryTables, weightPrecision } from '../model.ts'
+import { type Precision, rotaryTables, TRANSPOSED_HEAD, weightPrecision } from '../model.ts'
 import {
   type Binding,
   type HostArray,
@@ -24,8 +24,6 @@ import {
 } from '../native.ts'
 import {
   type AdapterShape,
-  cacheKey,
-  cacheValue,
   clearingProgram,
   sequenceProgram,
   summingProgram,
@@ -34,14 +32,24 @@ import {
 } from '../programs.ts'
 import { halvingOnLack, lacksMemory, scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
-import { fusedTensors, fuseProgram, prefillProgram, stepProgram } from './programs.ts'
+import {
+  cacheShapes,
+  fusedTensors,
+  fuseProgram,
+  headProgram,
+  prefillProgram,
+  stepProgram,
+} from './programs.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
 type Tensors = Record<string, NativeTensor>
 
 /** Steps between looks at what was drawn: each waits for the device. */
 const LOOK = 16
-/** Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. */
+/**
+ * Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. WebGPU's
+ * sizes stand on a ladder.
+ */
 const ROOM = 64
 /**
  * Steps that may be computed beyond those asked for: the first time a step is run it is also recorded, for which ONNX
@@ -62,17 +70,22 @@ interface FusedSet {
 interface State {
   number: number
   shape: string
-  window: number
   /** What steps only read. */
   fixed: Tensors
-  /** What a step reads, and what it writes; the next the other way about. In place they are the same. */
+  /** Written in place. */
+  caches: Tensors
+  /** What else a step reads, and what it writes; the next the other way about. In place they are the same. */
   turns: readonly [Tensors, Tensors]
 }
 
-export function openGpuLane(options: LaneOptions, provider: Provider = options.place.device): Lane {
+/** `plain`: the graphs are WebGPU's, wherever they run. */
+export function openGpuLane(
+  options: LaneOptions,
+  provider: Provider = options.place.device,
+  plain = provider === 'webgpu',
+): Lane {
   const { config, threads } = options
   const { precision } = options.place
-  const plain = provider === 'webgpu'
   const inPlace = !plain
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
   // As long as the longest cache or row.
@@ -127,6 +140,12 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
   resident.sin = place(tables.sin, shape)
   // Of a large model, gigabytes that nobody needs now.
   options.weights = []
+  if (plain) {
+    const turning = program('head', () => headProgram(config, target))
+    const head = turning.tensor(precision, [config.hiddenSize, config.vocabSize])
+    once(turning.bind([resident], { [TRANSPOSED_HEAD]: head }))
+    resident[TRANSPOSED_HEAD] = head
+  }
 
   const overlays = new Map<number, Tensors>()
   /** Tensors of forgotten overlays, for the next. */
@@ -169,8 +188,7 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
    * The tensors are `owner`'s: not those of a recorded program, which writes its intermediate results where they lay when
    * it was recorded, whoever has that memory since.
    */
-  const stateOf = (owner: NativeProgram, samples: number, length: number, steps: number): State => {
-    const window = Math.ceil(length / ROOM) * ROOM
+  const stateOf = (owner: NativeProgram, samples: number, window: number, steps: number): State => {
     const shape = `${samples} ${window} ${steps}`
     const at = states.findIndex((state) => state.shape === shape)
     if (at >= 0) {
@@ -181,7 +199,7 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
     // Room for the new ones first.
     while (states.length >= KEPT) letGo(states.shift() as State)
     const made = () => newState(owner, samples, window, steps)
-    let parts: Pick<State, 'fixed' | 'turns'>
+    let parts: ReturnType<typeof made>
     try {
       parts = made()
     } catch (error) {
@@ -189,21 +207,19 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
       while (states.length > 0) letGo(states.shift() as State)
       parts = made()
     }
-    const state = { number: ++numbers, shape, window, ...parts }
+    const state = { number: ++numbers, shape, ...parts }
     states.push(state)
     return state
   }
-  const letGo = ({ fixed, turns }: State) => {
-    dispose(fixed)
-    for (const turn of new Set(turns)) dispose(turn)
+  const letGo = ({ fixed, caches, turns }: State) => {
+    for (const tensors of new Set([fixed, caches, ...turns])) dispose(tensors)
   }
   const newState = (
     owner: NativeProgram,
     samples: number,
     window: number,
     steps: number,
-  ): Pick<State, 'fixed' | 'turns'> => {
-    const cache = [samples, config.kvHeads, window, config.headDim]
+  ): Pick<State, 'fixed' | 'caches' | 'turns'> => {
     const line = [steps, samples]
     const fixed: Tensors = {
       uniforms: owner.tensor('float32', line),
@@ -215,23 +231,33 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
       // Attention wants it on the host.
       length: hostTensor('int32', Int32Array.of(window), []),
     }
-    const turn = (): Tensors => {
-      const tensors: Tensors = {
-        logits: owner.tensor('float32', [samples, config.vocabSize]),
-        last: owner.tensor('int32', [samples]),
-        at: owner.tensor('int32', [1]),
-        drawn: place(new Int32Array(steps * samples), line),
-        logprobs: place(new Float32Array(steps * samples), line),
-        samplingLogprobs: place(new Float32Array(steps * samples), line),
-      }
-      for (let layer = 0; layer < config.layers; layer++) {
-        for (const name of [cacheKey(layer), cacheValue(layer)])
-          tensors[name] = owner.tensor(precision, cache)
-      }
-      return tensors
-    }
+    const caches = Object.fromEntries(
+      cacheShapes(config, target, samples, window).map(([name, shape]) => [
+        name,
+        owner.tensor(precision, shape),
+      ]),
+    )
+    const turn = (): Tensors => ({
+      logits: owner.tensor('float32', [samples, config.vocabSize]),
+      last: owner.tensor('int32', [samples]),
+      at: owner.tensor('int32', [1]),
+      drawn: place(new Int32Array(steps * samples), line),
+      logprobs: place(new Float32Array(steps * samples), line),
+      samplingLogprobs: place(new Float32Array(steps * samples), line),
+    })
     const first = turn()
-    return { fixed, turns: [first, inPlace ? first : turn()] }
+    return { fixed, caches, turns: [first, inPlace ? first : turn()] }
+  }
+
+  /** Sizes of a generation: of padded prompts, of the steps there is room for, and of the caches. */
+  const sizesOf = (longest: number, steps: number): { time: number; rows: number; window: number } => {
+    if (!plain) {
+      const rows = steps + SPARE
+      return { time: longest, rows, window: Math.ceil((longest + rows) / ROOM) * ROOM }
+    }
+    const time = rungAbove(longest)
+    // No operator makes room for nothing.
+    return { time, rows: rungAbove(steps), window: rungAbove(Math.max(longest + steps, time + 1)) }
   }
 
   const stepOf = (nucleus: boolean): NativeProgram => {
@@ -246,14 +272,13 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
     const { sampling } = job
     const { maxTokens: steps } = sampling
     const samples = slots.length
-    const rows = steps + SPARE
     const nucleus = sampling.topP < 1
     const step = stepOf(nucleus)
     const prefill = program('prefill', () => prefillProgram(config, target))
     const requests = [...new Set(slots.map(({ request }) => request))]
-    const time = Math.max(...requests.map(({ prompt }) => prompt.length))
+    const { time, rows, window } = sizesOf(Math.max(...requests.map(({ prompt }) => prompt.length)), steps)
     const fused = fusedOf(job)
-    const { number, window, fixed, turns } = stateOf(prefill, samples, time + rows, rows)
+    const { number, fixed, caches, turns } = stateOf(prefill, samples, window, rows)
 
     const uniforms = new Float32Array(rows * samples)
     for (let at = 0; at < steps; at++) {
@@ -286,10 +311,10 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
         [requests.length, time],
       ),
     }
-    const next = (tensors: Tensors, names = Object.keys(tensors)): Tensors =>
-      Object.fromEntries(names.map((name) => [`next ${name}`, tensors[name]]))
-    const begun = Object.keys(turns[0]).filter((name) => /^(logits|last|key\..*|value\..*)$/.test(name))
-    once(prefill.bind([prompts, fixed, fused.tensors, resident], next(turns[0], begun)))
+    const next = (tensors: Tensors): Tensors =>
+      Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
+    const { logits, last } = turns[0]
+    once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
     dispose(prompts)
 
     const key = `${nucleus} ${fused.number} ${number}`
@@ -302,7 +327,7 @@ export function openGpuLane(options: LaneOptions, provider: Provider = options.p
       )
     const positions = positionsAt(0)
     const bind = ([from, to]: readonly [Tensors, Tensors]) =>
-      step.bind([{ positions }, from, fixed, fused.tensors, resident], next(to))
+      step.bind([{ positions }, from, caches, fixed, fused.tensors, resident], next({ ...to, ...caches }))
     const bindings = inPlace ? [bind(turns)] : [bind(turns), bind([turns[1], turns[0]])]
     let latest = turns[0]
     const drawn = new Int32Array(rows * samples)

@@ -6,7 +6,7 @@ import type { ModelConfig } from '../../checkpoint/config.ts'
 import { weightShapes } from '../../checkpoint/model.ts'
 import { emit } from '../../graph/emit.ts'
 import * as ops from '../../graph/ops.ts'
-import { constant, input, type Tensor } from '../../graph/tensor.ts'
+import { constant, type Dim, input, type Tensor } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
 import {
   type AdapterShape,
@@ -77,10 +77,24 @@ function widenOutput({ kvHeads, headDim, heads }: ModelConfig, tensor: Tensor): 
   return ops.reshape(wide, [rows, heads * headDim])
 }
 
+/** A part of a long product has from so many elements of the inner axis to so many. */
+const SLICE = { least: 320, most: 640 }
+/** Below this many, an inner axis is not cut. */
+const LONG = 2048
+
+/**
+ * In how many parts a product over an inner axis of `size` is summed. WebGPU gives few rows too few threads, and adds up in
+ * halves (of 8960: 0.41 ms in one, 0.16 ms in 28; errors 1.5e-2 and less than 4e-3 of 1.3).
+ */
+function slices(size: number, { plain }: Target): number {
+  if (!plain || size < LONG) return 1
+  for (let slice = SLICE.least; slice <= SLICE.most; slice += 4) if (size % slice === 0) return size / slice
+  return 1
+}
+
 interface FusedWeight {
-  /** [outputs of all parts, inputs], or the other way about where `transposed`. */
+  /** [outputs of all parts, inputs]; as products take it, `productShape`. */
   weight: Tensor
-  transposed: boolean
   bias: Tensor | null
 }
 
@@ -132,7 +146,6 @@ function fusedWeights(
     name,
     {
       weight: joined(parts.map((part) => fitted(part.name, folded(part.name)))),
-      transposed: false,
       bias: shapes.has(`${parts[0].name}.bias`)
         ? joined(parts.map((part) => fitted(part.name, weight(`${part.name}.bias`))))
         : null,
@@ -150,20 +163,30 @@ function joined(parts: readonly Tensor[]): Tensor {
 }
 
 /** The linear maps by their own names, each group computed once for each input. */
-function fusedLinear(config: ModelConfig, products: Fused['products']): model.Linear {
+function fusedLinear(config: ModelConfig, products: Fused['products'], fewRows: boolean): model.Linear {
   const all = groups(config)
   let latest: { group: Group; x: Tensor; outputs: readonly Tensor[] } | null = null
   return (x, name) => {
     const group = all.find(({ parts }) => parts.some((part) => part.name === name)) as Group
     if (latest === null || latest.group !== group || latest.x !== x) {
-      const { weight, transposed, bias } = products.get(group.name) as FusedWeight
-      const product = ops.matmul(x, weight, { transposeB: !transposed })
+      const { weight, bias } = products.get(group.name) as FusedWeight
+      const product = weight.shape.length === 2 ? ops.matmul(x, weight) : longProduct(x, weight, fewRows)
       const y = bias === null ? product : ops.add(product, bias)
       const sizes = group.parts.map(({ out }) => out)
       latest = { group, x, outputs: sizes.length === 1 ? [y] : ops.splitLast(y, sizes) }
     }
     return latest.outputs[group.parts.findIndex((part) => part.name === name)]
   }
+}
+
+/** x [..., inputs] and a weight [slices, inputs / slices, outputs]: slices apart where rows are few, in single precision. */
+function longProduct(x: Tensor, weight: Tensor, fewRows: boolean): Tensor {
+  const [slices, inner, outputs] = weight.shape.map(Number)
+  if (!fewRows) return ops.matmul(x, ops.reshape(weight, [slices * inner, outputs]))
+  const flat = ops.flatten(x)
+  const cut = ops.transpose(ops.reshape(flat, [flat.shape[0], slices, inner]), [1, 0, 2])
+  const sum = ops.reduceSum(ops.cast(ops.matmul(cut, weight), 'float32'), [0], false)
+  return ops.reshape(sum, [...x.shape.slice(0, -1), outputs])
 }
 
 /** One operator for a part added to the residual stream and the norm of their sum; `dtype` is what products read. */
@@ -180,13 +203,26 @@ function fusedAddNorm(
   }
 }
 
-/**
- * Layer 0's keys, its values, layer 1's ...: each [rows, kvHeads, window, headDim]. The window has room for every token
- * to come: a cache that grew with each token would have memory allocated anew each time.
- */
+/** Layer 0's keys, its values, layer 1's ... */
 type Caches = readonly Tensor[]
 
 const cacheName = (array: number) => (array % 2 === 0 ? cacheKey(array >> 1) : cacheValue(array >> 1))
+
+/**
+ * Names and shapes of the caches: each [rows, kvHeads, window, headDim], but keys [rows, kvHeads, headDim, window] where
+ * the target is plain, as products read them. The window has room for every token to come: a cache that grew with each
+ * token would have memory allocated anew each time.
+ */
+export function cacheShapes<D extends Dim>(
+  { layers, kvHeads, headDim }: ModelConfig,
+  { plain }: Target,
+  rows: D,
+  window: D,
+): [name: string, shape: (D | number)[]][] {
+  const value = [rows, kvHeads, window, headDim]
+  const key = plain ? [rows, kvHeads, headDim, window] : value
+  return Array.from({ length: 2 * layers }, (_, i) => [cacheName(i), i % 2 === 0 ? key : value])
+}
 
 /** What is carried from one token to the next. */
 interface State {
@@ -205,9 +241,13 @@ interface Context {
   /** The residual stream's. */
   dtype: model.Precision
   weight: model.Parameters
+  /** The head's weight, transposed; where plain. */
+  head: Tensor | null
   linear: model.Linear
   addNorm: model.AddNorm
   tables: model.RotaryTables
+  /** For queries, which have the scale of the scores in them: scaling scores would take an operator for each layer. */
+  queryTables: model.RotaryTables
   /** [samples]: 0, 1, 2 ... */
   each: Tensor
   temperature: Tensor
@@ -217,22 +257,24 @@ interface Context {
 function shared(
   config: ModelConfig,
   target: Target,
-  nucleus: boolean,
-  fuse: (weight: model.Parameters) => Fused,
+  { nucleus = false, fewRows = false }: { nucleus?: boolean; fewRows?: boolean } = {},
 ): Context {
   const { precision = 'float32', context, plain = false } = target
   const weight = model.parameters(config, precision)
-  const { products, norms } = fuse(weight)
+  const { products, norms } = fusedInputs(config, target)
   const { cos, sin } = rotaryInputs(config, context)
   const wide = widened(config, target)
+  const scaled = (table: Tensor) => ops.cast(ops.mul(table, 1 / Math.sqrt(config.headDim)), precision)
   return {
     config: wide,
     plain,
     dtype: streamType(target),
     weight,
-    linear: fusedLinear(wide, products),
+    head: plain ? model.transposedHead(config, precision) : null,
+    linear: fusedLinear(wide, products, fewRows),
     addNorm: fusedAddNorm(config, norms, precision),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
+    queryTables: { cos: scaled(cos), sin: scaled(sin) },
     each: input('each', ['samples'], 'int32'),
     temperature: input('temperature', []),
     topP: nucleus ? input('topP', []) : null,
@@ -246,7 +288,7 @@ function extend(
   position: { last: Tensor; total: Tensor },
   past: Caches | null,
 ): { logits: Tensor; caches: Caches } {
-  const { config, weight, linear, addNorm, tables, plain, dtype } = context
+  const { config, weight, head, linear, addNorm, tables, plain, dtype } = context
   const caches: Tensor[] = []
   const keep: model.KeepCache = (_, key, value) => caches.push(key, value)
   const fused: model.Attention = (q, k, v, layer) => {
@@ -262,7 +304,7 @@ function extend(
       : writingAttention(context, position.last, past, keep)
   const stream = { dtype, addNorm }
   const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows }, stream)
-  return { logits: model.logits(config, weight, hidden), caches }
+  return { logits: model.logits(config, weight, hidden, head), caches }
 }
 
 /** Causal attention of whole prompts. Inputs: `positions` int64 [prompts, time], `order` int32 [time] (0, 1, 2 ...). */
@@ -271,34 +313,42 @@ function promptAttention({ config, tables }: Context, keep: model.KeepCache): mo
   const order = input('order', ['time'], 'int32')
   const before = ops.lessOrEqual(ops.reshape(order, [1, 1, 1, 'time']), ops.reshape(order, [1, 1, 'time', 1]))
   const mask = ops.where(before, constant(0), constant(model.MASKED))
-  return model.fullAttention(config, tables, positions, mask, keep)
+  return model.fullAttention(config, tables, positions, mask, (layer, key, value) =>
+    keep(layer, ops.transpose(key, [0, 1, 3, 2]), value),
+  )
 }
 
 /**
- * Attention of one new token a row, whose keys and values are written into the cache at `last` first. Inputs:
+ * Attention of one new token a row, whose keys and values are written into the cache at `last` first, in place where it
+ * goes out as the tensor that came in. Inputs:
  * `positions` int64 [samples, 1], the same as `last`; `order` int32 [window] (0, 1, 2 ...).
  */
 function writingAttention(
-  { config, tables }: Context,
+  { config, tables, queryTables }: Context,
   last: Tensor,
   past: Caches,
   keep: model.KeepCache,
 ): model.Attention {
   const { heads, kvHeads, headDim } = config
-  const [samples, , window] = past[0].shape
+  const [samples, , , window] = past[0].shape
   const positions = input('positions', ['samples', 1], 'int64')
   const order = input('order', [window], 'int32')
   const row = ops.reshape(last, [samples, 1, 1, 1])
-  const here = ops.equal(ops.reshape(order, [1, 1, window, 1]), row)
   const filled = ops.lessOrEqual(ops.reshape(order, [1, 1, 1, window]), row)
   const mask = ops.where(filled, constant(0), constant(model.MASKED))
+  const nought = ops.reshape(constant(Array(kvHeads * headDim).fill(0), 'int32'), [kvHeads, headDim, 1])
+  const here = ops.add(row, nought)
   return (q, k, v, layer) => {
-    const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
-    const query = ops.reshape(rotate(q), [samples, kvHeads, heads / kvHeads, headDim])
-    const key = ops.where(here, ops.reshape(rotate(k), [samples, kvHeads, 1, headDim]), past[2 * layer])
-    const value = ops.where(here, ops.reshape(v, [samples, kvHeads, 1, headDim]), past[2 * layer + 1])
+    const rotate = (x: Tensor, { cos, sin }: model.RotaryTables) => ops.rotary(x, positions, cos, sin)
+    const put = (cache: Tensor, axis: number, x: Tensor) => {
+      const shape = cache.shape.map((dim, i) => (i === axis ? 1 : dim))
+      return ops.putAlong(cache, axis, ops.reshape(here, shape), ops.reshape(x, shape))
+    }
+    const query = ops.reshape(rotate(q, queryTables), [samples, kvHeads, heads / kvHeads, headDim])
+    const key = put(past[2 * layer], 3, rotate(k, tables))
+    const value = put(past[2 * layer + 1], 2, v)
     keep(layer, key, value)
-    const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
+    const scores = ops.matmul(query, key)
     const shares = ops.softmax(ops.add(ops.cast(scores, 'float32'), mask))
     const mixed = ops.matmul(ops.cast(shares, v.dtype), value)
     return ops.reshape(mixed, [samples, 1, heads * headDim])
@@ -317,7 +367,9 @@ function prefill(context: Context): State {
   return {
     logits: ops.gather(logits, sampleOf),
     last: ops.gather(ends, sampleOf),
-    caches: caches.map((cache) => ops.withRoom(ops.gather(cache, sampleOf), room)),
+    caches: caches.map((cache, i) =>
+      ops.withRoom(ops.gather(cache, sampleOf), room, context.plain && i % 2 === 0 ? 3 : 2),
+    ),
   }
 }
 
@@ -356,11 +408,25 @@ export function fuseProgram(
   const { products, norms } = fusedWeights(config, weight, target, adapter)
   const outputs: Record<string, Tensor> = {}
   for (const [name, { weight, bias }] of products) {
-    outputs[fusedName(name, 'weight')] = ops.transpose(weight, [1, 0])
+    outputs[fusedName(name, 'weight')] = transposedWeight(weight, target)
     if (bias !== null) outputs[fusedName(name, 'bias')] = bias
   }
   for (const [name, weight] of norms) outputs[fusedName(name, 'weight')] = weight
   return emit('fuse', outputs, target)
+}
+
+/** A weight [outputs, inputs] as products take it. */
+function transposedWeight(weight: Tensor, target: Target): Tensor {
+  const [outputs, inputs] = weight.shape.map(Number)
+  const [first, ...rest] = productShape(inputs, outputs, target)
+  if (rest.length === 1) return ops.transpose(weight, [1, 0])
+  return ops.transpose(ops.reshape(weight, [outputs, first, rest[0]]), [1, 2, 0])
+}
+
+/** [inputs, outputs], or where the inner axis is cut [slices, inputs / slices, outputs]. */
+function productShape(inputs: number, outputs: number, target: Target): number[] {
+  const count = slices(inputs, target)
+  return count === 1 ? [inputs, outputs] : [count, inputs / count, outputs]
 }
 
 /** The same as inputs. */
@@ -374,8 +440,7 @@ function fusedInputs(narrow: ModelConfig, target: Target): Fused {
     return [
       name,
       {
-        weight: input(fusedName(name, 'weight'), [width, out], target.precision),
-        transposed: true,
+        weight: input(fusedName(name, 'weight'), productShape(width, out, target), target.precision),
         bias: biased ? input(fusedName(name, 'bias'), [out], target.precision) : null,
       },
     ]
@@ -400,8 +465,14 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  * is plain; outputs: the state, as `next ...`.
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
-  const context = shared(config, target, false, () => fusedInputs(config, target))
+  const context = shared(config, target)
   return emit('prefill', stateOutputs(prefill(context)), target)
+}
+
+/** The head's weight transposed, for all programs that read it so. Inputs: weights. Outputs: `transposedHead`. */
+export function headProgram(config: ModelConfig, target: Target): Uint8Array {
+  const weight = model.headWeight(config, model.parameters(config, target.precision))
+  return emit('head', { [model.TRANSPOSED_HEAD]: ops.transpose(weight, [1, 0]) }, target)
 }
 
 /** The fused weights between the programs: their names, shapes and types. */
@@ -426,7 +497,8 @@ export function fusedTensors(
 
 /**
  * A step that needs nothing from the host and leaves all of it in place, to be run again and again with the same tensors
- * as inputs and outputs: what it reads of a tensor it reads before that is written.
+ * as inputs and outputs: what it reads of a tensor it reads before that is written. Where the target is plain, that holds
+ * for the caches alone, and `positions` and `order` of `writingAttention` are wanted.
  *
  * Inputs: the state (`logits`, `last`, caches); `at` int32 [1], the number of the step; `uniforms` [steps, samples]; `drawn`
  * int32, `logprobs`, `samplingLogprobs` [steps, samples], filled step by step; `numbers` int32 [steps] (0, 1, 2 ...);
@@ -438,8 +510,7 @@ export function stepProgram(
   { nucleus }: { nucleus: boolean },
   target: Target = {},
 ): Uint8Array {
-  const context = shared(config, target, nucleus, () => fusedInputs(config, target))
-  const cache = ['samples', config.kvHeads, 'window', config.headDim]
+  const context = shared(config, target, { nucleus, fewRows: true })
   const at = ops.add(input('at', [1], 'int32'), 1)
   // From the new number, so that the old one, which is overwritten, is not read again.
   const index = ops.sub(at, 1)
@@ -447,7 +518,9 @@ export function stepProgram(
   const { draws, state } = advance(context, uniform, input('length', [], 'int32'), {
     logits: input('logits', ['samples', config.vocabSize]),
     last: input('last', ['samples'], 'int32'),
-    caches: Array.from({ length: 2 * config.layers }, (_, i) => input(cacheName(i), cache, target.precision)),
+    caches: cacheShapes<Dim>(config, target, 'samples', 'window').map(([name, shape]) =>
+      input(name, shape, target.precision),
+    ),
   })
   const here = ops.equal(
     ops.reshape(input('numbers', ['steps'], 'int32'), ['steps', 1]),
