@@ -225,7 +225,7 @@ function plainZeros(node: Node, nameOf: (tensor: Tensor) => string): object[] {
   ]
 }
 
-/** scale * op(a) op(b) with a Transpose before the product where one is asked for. */
+/** scale * op(a) op(b) with a Transpose before the product where one is asked for, and the scale on its own. */
 function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] {
   const [a, b] = node.inputs as Tensor[]
   const output = nameOf(node.outputs[0])
@@ -244,18 +244,27 @@ function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] 
     })
     return name
   }
-  const left = transposed(a, transA, 'left')
-  const right = transposed(b, transB, 'right')
   const scale = (node.attributes.alpha as { float: number }).float
-  const product = scale === 1 ? output : `${output} unscaled`
-  nodes.push({ opType: 'MatMul', input: [left, right], output: [product] })
-  if (scale !== 1) {
+  const scaled = (of: string, to: string) => {
     const factor = `${output} scale`
     nodes.push(constantNode(factor, { ...a, shape: [] }, [scale]), {
       opType: 'Mul',
-      input: [product, factor],
-      output: [output],
+      input: [of, factor],
+      output: [to],
     })
+    return to
+  }
+  // Of the product and what is multiplied, the smaller one is scaled.
+  const [inner, columns] = [a.shape[a.shape.length - 1], node.outputs[0].shape[a.shape.length - 1]]
+  const first = !transA && typeof inner === 'number' && typeof columns === 'number' && inner < columns
+  const left = transposed(a, transA, 'left')
+  const right = transposed(b, transB, 'right')
+  if (scale === 1 || first) {
+    const input = scale === 1 ? left : scaled(left, `${output} scaled`)
+    nodes.push({ opType: 'MatMul', input: [input, right], output: [output] })
+  } else {
+    nodes.push({ opType: 'MatMul', input: [left, right], output: [`${output} unscaled`] })
+    scaled(`${output} unscaled`, output)
   }
   return nodes
 }

@@ -132,7 +132,9 @@ const cases: Record<string, Case> = {
     indices: { at: [6] },
     build: ({ h, at }) => {
       const weight = ops.reshape(constant(Array.from({ length: 20 }, (_, i) => Math.sin(3 * i))), [4, 5])
-      return chunkedLogprobs(h, weight, at, constant(0.7), 3)
+      const logprobs = (transposed: Tensor | null) =>
+        chunkedLogprobs(h, { weight, transposed }, at, constant(0.7), 3)
+      return ops.add(logprobs(null), logprobs(ops.transpose(weight, [1, 0])))
     },
   },
   'a product with a weight in halves': {

@@ -113,18 +113,25 @@ const LIFT = 256
 
 /**
  * Log-probability of each row's target under softmax(hidden weight^T / temperature): [rows], by `chunks` of rows, which
- * divide them. hidden [rows, n], weight [vocabulary, n], targets [rows]. Differentiated with respect to `hidden` alone.
+ * divide them. hidden [rows, n], weight [vocabulary, n], and where it is there transposed, [n, vocabulary]; targets [rows].
+ * Differentiated with respect to `hidden` alone.
  */
 export function chunkedLogprobs(
   hidden: Tensor,
-  weight: Tensor,
+  { weight, transposed }: { weight: Tensor; transposed: Tensor | null },
   targets: Tensor,
   temperature: Tensor,
   chunks: number,
 ): Tensor {
   const [rows] = hidden.shape
   const wide = ops.cast(weight, hidden.dtype)
-  const logits = (x: Tensor) => ops.cast(ops.matmul(x, wide, { transposeB: true }), 'float32')
+  const logits = (x: Tensor) => {
+    const product =
+      transposed === null
+        ? ops.matmul(x, wide, { transposeB: true })
+        : ops.matmul(x, ops.cast(transposed, x.dtype))
+    return ops.cast(product, 'float32')
+  }
   const hiddenParts = ops.parts(hidden, 0, chunks)
   const targetParts = ops.parts(targets, 0, chunks)
   const logprobs = hiddenParts.map((part, c) =>

@@ -125,7 +125,16 @@ export function sequenceGraph(
   )
   const temperature = input('temperature', [])
   const logprobs = frugal
-    ? chunkedLogprobs(hidden, model.headWeight(config, weight), targets, temperature, frugal.chunks)
+    ? chunkedLogprobs(
+        hidden,
+        {
+          weight: model.headWeight(config, weight),
+          transposed: target.plain ? model.transposedHead(config, precision) : null,
+        },
+        targets,
+        temperature,
+        frugal.chunks,
+      )
     : targetLogprobs(model.logits(config, weight, hidden), targets, temperature)
   if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
 
