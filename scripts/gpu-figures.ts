@@ -13,7 +13,10 @@ import { tableHeader, tableRows } from '../src/report/rows.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
-const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]
+const median = (values: readonly number[]) => {
+  const sorted = values.toSorted((a, b) => a - b)
+  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2
+}
 
 const phases = ['draft', 'prefill', 'read', 'train', 'optimise'] as const
 const benchSchema = z.object({
@@ -35,7 +38,55 @@ const benchSchema = z.object({
   ),
 })
 
+const seconds = z.object({
+  draft: z.number(),
+  read: z.number(),
+  forwardBackward: z.number(),
+  optimiser: z.number(),
+  step: z.number(),
+})
+/** What `scripts/peers/trl_step.py` wrote. */
+const peerSchema = z.object({
+  program: z.literal('trl'),
+  complete: z.literal(true),
+  device: z.string(),
+  options: z.object({
+    shape: z.string(),
+    problems: z.number(),
+    copies: z.number(),
+    note_tokens: z.number(),
+    reply_tokens: z.number(),
+  }),
+  whole: z.object({ rows: z.array(seconds).min(1), peakGiB: z.number() }),
+})
+
 const folder = root('bench/results')
+/** Seconds of a step by shape and sizes, and how many times as long the peer takes. */
+const peers = new Map<string, number>()
+const ratios: string[][] = []
+const keyOf = (shape: string, problems: number, copies: number, note: number, reply: number) =>
+  `${shape}, ${problems} x ${copies}, ${note} + ${reply}`
+const peerRows: string[][] = []
+for (const file of (await readdir(folder)).filter((name) => /^trl-.*\.json$/.test(name)).sort()) {
+  const { device, options, whole } = await readJsonFile(`${folder}/${file}`, peerSchema)
+  const { shape, problems, copies, note_tokens: note, reply_tokens: reply } = options
+  const of = (name: keyof z.infer<typeof seconds>) => median(whole.rows.map((row) => row[name]))
+  const step = of('step')
+  peers.set(keyOf(shape, problems, copies, note, reply), step)
+  peerRows.push([
+    `${shape}, TRL (bfloat16), ${device}`,
+    `${problems} x ${copies}, ${note} + ${reply}`,
+    of('draft').toFixed(2),
+    '',
+    of('read').toFixed(2),
+    of('forwardBackward').toFixed(2),
+    of('optimiser').toFixed(2),
+    step.toFixed(2),
+    String(Math.round((problems * copies * (note + reply)) / step)),
+    whole.peakGiB.toFixed(0),
+  ])
+}
+
 const files = (await readdir(folder)).filter((name) => /^gpu-(cuda|webgpu)-.*\.json$/.test(name)).sort()
 const rows: string[][] = []
 for (const file of files) {
@@ -46,14 +97,16 @@ for (const file of files) {
     const cold = found.repetitions.length === 0 && warmUp !== undefined
     const counted = cold ? [warmUp] : found.repetitions
     if (counted.length === 0) continue
-    const seconds = phases.map((phase) => median(counted.map((times) => times[phase])))
+    const spent = phases.map((phase) => median(counted.map((times) => times[phase])))
     // Reading the boards computes their prompts too: prefill is a part of it.
-    const step = seconds.reduce((sum, value) => sum + value, 0) - seconds[phases.indexOf('prefill')]
+    const step = spent.reduce((sum, value) => sum + value, 0) - spent[phases.indexOf('prefill')]
     const tokens = problems * copies * (noteTokens + replyTokens)
+    const peer = peers.get(keyOf(shape, problems, copies, noteTokens, replyTokens))
+    if (peer !== undefined) ratios.push([`${shape}, ${device}`, `${(peer / step).toFixed(1)} times`])
     rows.push([
       `${shape}, ${device} (${precision}), ${gpu}${cold ? ', first step' : ''}`,
       `${problems} x ${copies}, ${noteTokens} + ${replyTokens}`,
-      ...seconds.map((value) => value.toFixed(2)),
+      ...spent.map((value) => value.toFixed(2)),
       step.toFixed(2),
       String(Math.round(tokens / step)),
       (peakMemoryMiB / 1024).toFixed(0),
@@ -87,7 +140,8 @@ const timed =
 const said = checkLines(results).filter(([what]) => !what.startsWith('hack') && what !== 'over-optimised')
 
 await replaceSections(root('docs/gpu.md'), {
-  gpu: table(head, rows),
+  gpu: table(head, [...rows, ...peerRows]),
+  peer: table(['against TRL', 'as fast'], ratios),
   run: [
     table(tableHeader(results), tableRows(results)),
     '',

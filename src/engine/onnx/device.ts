@@ -122,9 +122,16 @@ function productError(device: Device, precision: Precision): number {
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
   const found = new Float32Array(SIZE * SIZE)
   const matrix = (data: Float32Array) => hostTensor('float32', data, [SIZE, SIZE])
+  const tensors = { a: matrix(left), b: matrix(right), product: matrix(found) }
   try {
-    program.bind([{ a: matrix(left), b: matrix(right) }], { product: matrix(found) }).run()
+    const binding = program.bind([tensors], { product: tensors.product })
+    try {
+      binding.run()
+    } finally {
+      binding.dispose()
+    }
   } finally {
+    for (const tensor of Object.values(tensors)) tensor.dispose()
     program.release()
   }
   return found.reduce((worst, value, i) => {

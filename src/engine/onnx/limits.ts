@@ -4,7 +4,7 @@ import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/model.ts'
 import type { Limits } from './base.ts'
 import type { FoundDevice } from './device.ts'
-import { FRUGAL } from './gpu/sizes.ts'
+import { FRUGAL, WEBGPU_BUFFER } from './gpu/sizes.ts'
 
 /**
  * Below this many parameters an adapter is folded into a copy of the projections before sampling: the copy is small,
@@ -37,9 +37,6 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
     packsSteps: !small && parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memory,
   }
 }
-
-/** Bytes of a buffer that drivers are sure to bind. */
-const WEBGPU_BUFFER = 2 ** 31 - 4
 
 /**
  * On a GPU: as much at once as is planned to fit in `memory` bytes. What the plan leaves out, such as gaps between

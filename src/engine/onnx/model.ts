@@ -279,10 +279,11 @@ export function blockAttention(
   tables: RotaryTables,
   positions: Tensor,
   masks: readonly Tensor[],
+  keep?: KeepCache,
 ): Attention {
   const { kvHeads, heads, headDim } = config
   const group = heads / kvHeads
-  return (q, k, v) => {
+  return (q, k, v, layer) => {
     const [batch, time] = q.shape
     const rotate = (x: Tensor) =>
       ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
@@ -291,6 +292,7 @@ export function blockAttention(
       [0, 2, 3, 1, 4],
     )
     const [key, value] = [byHead(config, rotate(k)), byHead(config, v)]
+    keep?.(layer, key, value)
     const mixed = blockedAttention(query, key, value, masks, 1 / Math.sqrt(headDim))
     return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
   }

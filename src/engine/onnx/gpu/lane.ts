@@ -40,7 +40,7 @@ import {
   prefillProgram,
   stepProgram,
 } from './programs.ts'
-import { FRUGAL, rungAbove } from './sizes.ts'
+import { FRUGAL, promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
 
 type Tensors = Record<string, NativeTensor>
 
@@ -404,7 +404,7 @@ export function openGpuLane(
         Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
       )
       const groups: Completion[][] = job.requests.map(() => [])
-      await halvingOnLack(slots, 'samples', async (some) => {
+      const perform = async (some: readonly (typeof slots)[number][]) => {
         check()
         let started = some.map(fresh)
         try {
@@ -426,7 +426,12 @@ export function openGpuLane(
         some.forEach(({ group, sample }, i) => {
           groups[group][sample] = started[i].completion
         })
-      })
+      }
+      const longest = Math.max(...job.requests.map(({ prompt }) => prompt.length))
+      const most = plain ? promptsAtOnce(config, precision, longest) : Number.POSITIVE_INFINITY
+      for (const part of withFewPrompts(slots, most)) {
+        await halvingOnLack(part, 'samples', perform)
+      }
       return groups
     },
     async score(job) {

@@ -17,6 +17,7 @@ import {
   type Target,
 } from '../programs.ts'
 import { type Draws, draw } from './sampling.ts'
+import { FRUGAL } from './sizes.ts'
 
 /** Projections that read the same input, computed as one product: their weights stand under each other. */
 interface Group {
@@ -307,13 +308,24 @@ function extend(
   return { logits: model.logits(config, weight, hidden, head), caches }
 }
 
-/** Causal attention of whole prompts. Inputs: `positions` int64 [prompts, time], `order` int32 [time] (0, 1, 2 ...). */
+/**
+ * Causal attention of whole prompts, by blocks, which divide the time. Inputs: `positions` int64 [prompts, time], `order`
+ * int32 [time] (0, 1, 2 ...).
+ */
 function promptAttention({ config, tables }: Context, keep: model.KeepCache): model.Attention {
   const positions = input('positions', ['prompts', 'time'], 'int64')
   const order = input('order', ['time'], 'int32')
-  const before = ops.lessOrEqual(ops.reshape(order, [1, 1, 1, 'time']), ops.reshape(order, [1, 1, 'time', 1]))
-  const mask = ops.where(before, constant(0), constant(model.MASKED))
-  return model.fullAttention(config, tables, positions, mask, (layer, key, value) =>
+  const parts = ops.parts(order, 0, FRUGAL.blocks)
+  const masks = parts.map((looking, b) => {
+    const [rows, columns] = [looking.shape[0], ops.fraction('time', b + 1, parts.length)]
+    const seen = ops.concat(parts.slice(0, b + 1), 0, columns)
+    const before = ops.lessOrEqual(
+      ops.reshape(seen, [1, 1, 1, columns]),
+      ops.reshape(looking, [1, 1, rows, 1]),
+    )
+    return ops.where(before, constant(0), constant(model.MASKED))
+  })
+  return model.blockAttention(config, tables, positions, masks, (layer, key, value) =>
     keep(layer, ops.transpose(key, [0, 1, 3, 2]), value),
   )
 }
