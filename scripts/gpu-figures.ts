@@ -45,6 +45,7 @@ const seconds = z.object({
   optimiser: z.number(),
   step: z.number(),
 })
+type PeerStep = z.infer<typeof seconds>
 /** What `scripts/peers/trl_step.py` wrote. */
 const peerSchema = z.object({
   program: z.literal('trl'),
@@ -61,31 +62,34 @@ const peerSchema = z.object({
 })
 
 const folder = root('bench/results')
-/** Seconds of a step by shape and sizes, and how many times as long the peer takes. */
-const peers = new Map<string, number>()
-const ratios: string[][] = []
 const keyOf = (shape: string, problems: number, copies: number, note: number, reply: number) =>
   `${shape}, ${problems} x ${copies}, ${note} + ${reply}`
-const peerRows: string[][] = []
+/** The peer's steps of all its files, by shape and sizes. */
+const peers = new Map<
+  string,
+  { cells: [string, string]; tokens: number; rows: PeerStep[]; peakGiB: number }
+>()
 for (const file of (await readdir(folder)).filter((name) => /^trl-.*\.json$/.test(name)).sort()) {
   const { device, options, whole } = await readJsonFile(`${folder}/${file}`, peerSchema)
   const { shape, problems, copies, note_tokens: note, reply_tokens: reply } = options
-  const of = (name: keyof z.infer<typeof seconds>) => median(whole.rows.map((row) => row[name]))
-  const step = of('step')
-  peers.set(keyOf(shape, problems, copies, note, reply), step)
-  peerRows.push([
-    `${shape}, TRL (bfloat16), ${device}`,
-    `${problems} x ${copies}, ${note} + ${reply}`,
-    of('draft').toFixed(2),
-    '',
-    of('read').toFixed(2),
-    of('forwardBackward').toFixed(2),
-    of('optimiser').toFixed(2),
-    step.toFixed(2),
-    String(Math.round((problems * copies * (note + reply)) / step)),
-    whole.peakGiB.toFixed(0),
-  ])
+  const key = keyOf(shape, problems, copies, note, reply)
+  const known = peers.get(key)
+  peers.set(key, {
+    cells: [`${shape}, TRL (bfloat16), ${device}`, `${problems} x ${copies}, ${note} + ${reply}`],
+    tokens: problems * copies * (note + reply),
+    rows: [...(known?.rows ?? []), ...whole.rows],
+    peakGiB: Math.max(known?.peakGiB ?? 0, whole.peakGiB),
+  })
 }
+const medianOf = (rows: readonly PeerStep[], name: keyof PeerStep) => median(rows.map((row) => row[name]))
+const peerRows = [...peers.values()].map(({ cells, tokens, rows, peakGiB }) => {
+  const of = (name: keyof PeerStep) => medianOf(rows, name).toFixed(2)
+  const rate = String(Math.round(tokens / medianOf(rows, 'step')))
+  const times = [of('draft'), '', of('read'), of('forwardBackward'), of('optimiser'), of('step')]
+  return [...cells, ...times, rate, peakGiB.toFixed(0)]
+})
+/** How many times as long the peer takes. */
+const ratios: string[][] = []
 
 const files = (await readdir(folder)).filter((name) => /^gpu-(cuda|webgpu)-.*\.json$/.test(name)).sort()
 const rows: string[][] = []
@@ -102,7 +106,14 @@ for (const file of files) {
     const step = spent.reduce((sum, value) => sum + value, 0) - spent[phases.indexOf('prefill')]
     const tokens = problems * copies * (noteTokens + replyTokens)
     const peer = peers.get(keyOf(shape, problems, copies, noteTokens, replyTokens))
-    if (peer !== undefined) ratios.push([`${shape}, ${device}`, `${(peer / step).toFixed(1)} times`])
+    if (peer !== undefined) {
+      const all = peer.rows.map((row) => row.step)
+      ratios.push([
+        `${shape}, ${device}`,
+        `${(median(all) / step).toFixed(1)} times`,
+        `${(Math.min(...all) / step).toFixed(1)} times`,
+      ])
+    }
     rows.push([
       `${shape}, ${device} (${precision}), ${gpu}${cold ? ', first step' : ''}`,
       `${problems} x ${copies}, ${noteTokens} + ${replyTokens}`,
@@ -124,11 +135,16 @@ const head = [
 // A whole experiment: its run folder's results, and the seconds of its steps.
 const run = `${folder}/gpu-run-smollm2-svamp`
 const results = await readJsonFile(`${run}/results.json`, resultsSchema)
-const stepSchema = z.object({ seconds: z.record(z.string(), z.number()) })
+const stepSchema = z.object({ reward: z.number(), seconds: z.record(z.string(), z.number()) })
+const stepsOf = async (path: string) =>
+  (await readFile(path, 'utf8'))
+    .trim()
+    .split('\n')
+    .map((line) => stepSchema.parse(JSON.parse(line)))
 const jobs = (await readdir(run)).filter((name) => name.endsWith('.metrics.jsonl')).sort()
-const steps = (
-  await Promise.all(jobs.map(async (name) => (await readFile(`${run}/${name}`, 'utf8')).trim().split('\n')))
-).map((lines) => lines.map((line) => stepSchema.parse(JSON.parse(line)).seconds))
+const steps = (await Promise.all(jobs.map((name) => stepsOf(`${run}/${name}`)))).map((all) =>
+  all.map(({ seconds }) => seconds),
+)
 const parts = Object.keys(steps[0][0])
 const ofPart = (part: string) => median(steps.flat().map((seconds) => seconds[part]))
 const whole = steps.map((job) =>
@@ -137,16 +153,30 @@ const whole = steps.map((job) =>
 const timed =
   `A step in seconds (medians): ${parts.map((part) => `${part} ${ofPart(part).toFixed(2)}`).join(', ')}. ` +
   `All ${jobs.length} trainings of ${steps[0].length} steps: ${(whole.reduce((a, b) => a + b, 0) / 60).toFixed(1)} minutes.`
+// One training of the same on WebGPU.
+const slow = await stepsOf(`${run}-webgpu/baseline-s17.metrics.jsonl`)
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+const rewards = slow.map(({ reward }) => reward)
+const onWebgpu =
+  `On WebGPU, where the run was stopped after its first training: baseline, seed 17, training reward ${mean(rewards.slice(0, 10)).toFixed(3)} ` +
+  `in the first ten steps, ${mean(rewards.slice(-10)).toFixed(3)} in the last ten; ` +
+  `${median(slow.map(({ seconds }) => Object.values(seconds).reduce((sum, value) => sum + value, 0))).toFixed(1)} s a step.`
+const earlier = checkLines(await readJsonFile(`${run}-earlier.json`, resultsSchema))
+const before = `On an earlier state of the engine, with another start made alike: ${earlier[0][0]} ${earlier[0][1].split(': ')[0]}.`
 const said = checkLines(results).filter(([what]) => !what.startsWith('hack') && what !== 'over-optimised')
 
 await replaceSections(root('docs/gpu.md'), {
   gpu: table(head, [...rows, ...peerRows]),
-  peer: table(['against TRL', 'as fast'], ratios),
+  peer: table(['a step', "as fast as TRL's median", "as TRL's fastest"], ratios),
   run: [
     table(tableHeader(results), tableRows(results)),
     '',
     ...said.map(([what, text]) => `- **${what}**: ${text}`),
     '',
     timed,
+    '',
+    onWebgpu,
+    '',
+    before,
   ].join('\n'),
 })

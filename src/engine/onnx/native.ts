@@ -81,8 +81,8 @@ export function nativeProgram(bytes: Uint8Array, options: NativeOptions): Native
   native.check(native.setOptimization(settings, 99))
   native.check(native.setLogLevel(settings, 4))
   native.check(native.disableMemPattern(settings))
-  // Buffers are kept for the next of their size: to make one takes longer than to compute what goes into it (eight sums
-  // over 368 MB: 29 ms, or 4.6 ms where they are kept). So sizes must be few: `sizes.ts`.
+  // Buffers are kept for the next of their size: to make one takes longer than to compute what goes into it (sixteen
+  // sums and products over 368 MB: 29 ms, or 4.6 ms where they are kept). So sizes must be few: `sizes.ts`.
   if (provider === 'webgpu')
     native.check(native.appendProvider(settings, 'WebGPU', ['storageBufferCacheMode'], ['simple'], 1))
   if (provider === 'cuda') {
