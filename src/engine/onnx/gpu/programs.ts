@@ -1,6 +1,6 @@
 /**
  * Sampling as graphs that stay on the device: adapters are folded in, prompts computed, and tokens drawn where the
- * logits are. A provider that can loop runs a whole generation in one call; another runs the same step again and again.
+ * logits are. The same step is run again and again, and needs nothing from the host.
  */
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import { weightShapes } from '../../checkpoint/model.ts'
@@ -473,8 +473,10 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
 }
 
 /**
- * Computes prompts: inputs as for `generationProgram` with fused weights, and those of plain attention where the target
- * is plain; outputs: the state, as `next ...`.
+ * Computes prompts and starts their samples. Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32
+ * [prompts], each prompt's last position; `endRows` int32 [prompts], the same counted through the flattened batch;
+ * `sampleOf` int32 [samples], the prompt of each sample; `room` [steps], only its size counts; rotary tables, fused weights;
+ * where the target is plain, the head transposed and those of `promptAttention`. Outputs: the state, as `next ...`.
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target)
