@@ -153,6 +153,21 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
     })
   })
 
+  it('samples the same after many generations of other shapes', async () => {
+    const first = await generate(models[0], { topP: 1, stop: [] })
+    for (let n = 1; n <= 70; n++) {
+      const requests = [{ prompt: prompt(3, n), n, seed: n }]
+      const sampling = { maxTokens: 2, temperature: 1, topP: n % 2 === 0 ? 1 : 0.9, stop: [] }
+      const job = { kind: 'generate', ...models[0], requests, sampling } as const
+      await gpu.generate(
+        job,
+        () => {},
+        () => {},
+      )
+    }
+    expect(await generate(models[0], { topP: 1, stop: [] })).toEqual(first)
+  })
+
   it('keeps an adapter as it was sent, whoever changes the shared arrays after', async () => {
     const shared = adapterOf('shared').map(({ data, ...rest }) => {
       const copy = new Float32Array(new SharedArrayBuffer(data.byteLength))

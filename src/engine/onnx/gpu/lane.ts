@@ -56,6 +56,8 @@ const ROOM = 64
  * Runtime runs it a few times over, at most eight.
  */
 const SPARE = 8
+/** Steps that are recorded, each for the tensors of one shape, before all are let go of. */
+const RECORDINGS = 64
 /** Sets of caches kept for the next generation of their shape. */
 const KEPT = 3
 
@@ -160,7 +162,8 @@ export function openGpuLane(
   const states: State[] = []
   const sums = new Map<number, [Tensors, Tensors]>()
   const recordings = new Map<string, number>()
-  let records = provider === 'cuda'
+  // On CUDA; the CPU, where its graphs are tested, takes no notice.
+  let records = !plain
   let numbers = 0
 
   const fusedOf = (model: Model): FusedSet => {
@@ -268,11 +271,20 @@ export function openGpuLane(
     }
   }
 
+  const forgetSteps = () => {
+    for (const name of [...programs.keys()].filter((name) => name.startsWith('step'))) {
+      programs.get(name)?.release()
+      programs.delete(name)
+    }
+    recordings.clear()
+  }
+
   const generate = (job: GenerateJob, slots: readonly Slot[], check: () => void): void => {
     const { sampling } = job
     const { maxTokens: steps } = sampling
     const samples = slots.length
     const nucleus = sampling.topP < 1
+    if (recordings.size === RECORDINGS) forgetSteps()
     const step = stepOf(nucleus)
     const prefill = program('prefill', () => prefillProgram(config, target))
     const requests = [...new Set(slots.map(({ request }) => request))]
@@ -415,10 +427,7 @@ export function openGpuLane(
             `A sampling step cannot be recorded here, going on without: ${error.message}\n`,
           )
           records = false
-          for (const name of [...programs.keys()].filter((name) => name.startsWith('step'))) {
-            programs.get(name)?.release()
-            programs.delete(name)
-          }
+          forgetSteps()
           started = some.map(fresh)
           generate(job, started, check)
         }
