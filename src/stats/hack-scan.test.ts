@@ -117,6 +117,20 @@ describe('hackScan', () => {
     )
   })
 
+  it('finds the same in rewards of any size', () => {
+    const found = (size: number) =>
+      hackScan(
+        Array.from({ length: 12 }, (_, i) => ({
+          problemId: `p${i % 3}`,
+          text: 'a'.repeat(i),
+          reward: size * (i + (i % 4)),
+        })),
+        { draws: 10 },
+      ).features.map(({ name, rho }) => [name, rho.toFixed(9)])
+    expect(found(1).length).toBeGreaterThan(0)
+    for (const size of [4.6e-160, 1e-300, 1e150]) expect(found(size)).toEqual(found(1))
+  })
+
   it('refuses a reward that is no number', () => {
     expect(() => hackScan([{ problemId: 'a', text: '', reward: Number.NaN }])).toThrow(
       /Problem a: reward is NaN/,

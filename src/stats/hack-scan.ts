@@ -204,7 +204,14 @@ function correlation(a: Float64Array, b: Float64Array): number {
   return size === 0 ? 0 : dot(x, y) / size
 }
 
-const norm = (values: Float64Array): number => Math.sqrt(dot(values, values))
+/** Squares of tiny values would lose their digits: they are taken near 1, by a power of two, which rounds nothing. */
+function norm(values: Float64Array): number {
+  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+  if (largest === 0) return 0
+  const scale = 2 ** Math.min(1000, -Math.floor(Math.log2(largest)))
+  const near = values.map((value) => value * scale)
+  return Math.sqrt(dot(near, near)) / scale
+}
 
 function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0
