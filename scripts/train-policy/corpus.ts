@@ -86,6 +86,8 @@ export function withSlips(equations: readonly Equation[], rate: number, rng: Ran
       else if (rng.next() < 0.5) a = rng.pick(equations).b
       else b = rng.pick(equations).a
     }
+    // Where slips leave nothing to divide by, the note says NaN or Infinity: two in the built-in policy's corpus do, and
+    // stay, so that this script still makes that policy.
     const value = Math.abs(evaluate[op](a, b) + slip)
     if (value !== equation.value) became.set(equation.value, value)
     return { ...equation, a, op, b, value }

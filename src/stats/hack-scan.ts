@@ -61,7 +61,8 @@ interface Column {
   name: string
   aliases: string[]
   values: Float64Array
-  /** Norm of the column centred within problem. */
+  /** Centred within problem, at a size near 1. */
+  centred: Float64Array
   norm: number
 }
 
@@ -75,7 +76,7 @@ export function hackScan(rows: readonly ScanRow[], options: ScanOptions = {}): H
   }
   const groups = groupBy(rows.map((row) => row.problemId))
   const reward = Float64Array.from(rows, (row) => row.reward)
-  const centred = centre(reward, groups)
+  const centred = nearOne(centre(reward, groups))
   const rewardNorm = norm(centred)
   const mixedProblems = groups.filter((group) => group.some((i) => reward[i] !== reward[group[0]])).length
   const counts = { problems: groups.length, mixedProblems }
@@ -85,11 +86,14 @@ export function hackScan(rows: readonly ScanRow[], options: ScanOptions = {}): H
   }
 
   const columns = textColumns(rows, terms, minRows)
-    .map((column) => ({ ...column, norm: norm(centre(column.values, groups)) }))
+    .map((column): Column => {
+      const centred = nearOne(centre(column.values, groups))
+      return { ...column, centred, norm: norm(centred) }
+    })
     .filter((column) => column.norm > 0)
-  // The centred reward sums to 0 in each problem, so the raw column gives the same product as the centred one.
+  // Both centred: however the means were rounded, no product is larger than that of the norms.
   const rho = (column: Column, target: Float64Array) =>
-    dot(column.values, target) / (column.norm * rewardNorm)
+    dot(column.centred, target) / (column.norm * rewardNorm)
 
   const stream = random(seed, 'hack scan')
   const maxima = Float64Array.from({ length: draws }, () => {
@@ -139,7 +143,11 @@ const SURFACE: Readonly<Record<string, (text: string) => number>> = {
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
 
 /** One column a feature, those with equal entries joined under the first one's name. */
-function textColumns(rows: readonly ScanRow[], terms: number, minRows: number): Omit<Column, 'norm'>[] {
+function textColumns(
+  rows: readonly ScanRow[],
+  terms: number,
+  minRows: number,
+): Omit<Column, 'centred' | 'norm'>[] {
   const columns = new Map<string, Float64Array>()
   const column = (name: string, value: (row: ScanRow, i: number) => number) =>
     columns.set(name, Float64Array.from(rows, value))
@@ -158,7 +166,7 @@ function textColumns(rows: readonly ScanRow[], terms: number, minRows: number): 
     .slice(0, terms)
   for (const [term] of vocabulary) column(`says ${term}`, (_, i) => (present[i].has(term) ? 1 : 0))
 
-  const distinct = new Map<string, Omit<Column, 'norm'>>()
+  const distinct = new Map<string, Omit<Column, 'centred' | 'norm'>>()
   for (const [name, values] of columns) {
     if (values.reduce((n, value) => n + (value === 0 ? 0 : 1), 0) < minRows) continue
     const key = values.join()
@@ -199,18 +207,19 @@ function centre(values: Float64Array, groups: readonly number[][]): Float64Array
 
 function correlation(a: Float64Array, b: Float64Array): number {
   const everything = [[...a.keys()]]
-  const [x, y] = [centre(a, everything), centre(b, everything)]
+  const [x, y] = [a, b].map((values) => nearOne(centre(values, everything)))
   const size = norm(x) * norm(y)
   return size === 0 ? 0 : dot(x, y) / size
 }
 
-/** Squares of tiny values would lose their digits: they are taken near 1, by a power of two, which rounds nothing. */
-function norm(values: Float64Array): number {
+const norm = (values: Float64Array): number => Math.sqrt(dot(values, values))
+
+/** Correlations do not depend on size, but squares of tiny values do: all times a power of two, which rounds nothing. */
+function nearOne(values: Float64Array): Float64Array {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
-  if (largest === 0) return 0
+  if (largest === 0) return values
   const scale = 2 ** Math.min(1000, -Math.floor(Math.log2(largest)))
-  const near = values.map((value) => value * scale)
-  return Math.sqrt(dot(near, near)) / scale
+  return values.map((value) => value * scale)
 }
 
 function dot(a: Float64Array, b: Float64Array): number {
