@@ -77,13 +77,19 @@ export interface EmitOptions {
   constants?: ReadonlySet<string>
   /** Writes what the WebGPU provider lacks of ONNX Runtime's own operators as ONNX's plain ones. */
   plain?: boolean
+  /**
+   * Names the sizes of all that is computed: ONNX Runtime looks through all freed memory of unknown size for each new
+   * tensor, which makes a deep program's compiling take long (11,000 operators: 45 s, or 7 s with names). A small
+   * model's programs on the CPU compile fast in any case, and drafting with them seemed slower.
+   */
+  namesSizes?: boolean
 }
 
 /** The model's bytes, with the given outputs; its inputs are those that the outputs depend on. */
 export function emit(
   name: string,
   outputs: Readonly<Record<string, Tensor>>,
-  { constants = new Set(), plain = false }: EmitOptions = {},
+  { constants = new Set(), plain = false, namesSizes = false }: EmitOptions = {},
 ): Uint8Array {
   const names = new Map<Tensor, string>()
   const inputs: Tensor[] = []
@@ -131,13 +137,10 @@ export function emit(
     else identities.push(identity(nameOf(tensor), outputName))
   }
   const nodes = order.flatMap(written)
-  // Where sizes have names, ONNX Runtime finds what memory to use again among few candidates instead of many.
   const results = new Set(Object.keys(outputs))
-  const between = order.flatMap((node) =>
-    node.outputs
-      .filter((tensor) => names.has(tensor) && !results.has(nameOf(tensor)))
-      .map((tensor) => valueInfo(nameOf(tensor), tensor)),
-  )
+  const between = order
+    .flatMap((node) => node.outputs)
+    .filter((tensor) => names.has(tensor) && !results.has(nameOf(tensor)))
   const message = {
     irVersion: 10,
     producerName: 'message-board',
@@ -151,7 +154,7 @@ export function emit(
       initializer: initializers,
       input: inputs.map((tensor) => valueInfo(nameOf(tensor), tensor)),
       output: Object.entries(outputs).map(([key, tensor]) => valueInfo(key, tensor)),
-      valueInfo: between,
+      valueInfo: namesSizes ? between.map((tensor) => valueInfo(nameOf(tensor), tensor)) : [],
     },
   }
   return Model.encode(Model.fromObject(message)).finish()

@@ -92,7 +92,7 @@ export function openGpuLane(
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
   // As long as the longest cache or row.
   const positions = fitting(options.rotaryLength + SPARE)
-  const target: Target = { precision, plain, context: positions, frugal: FRUGAL }
+  const target: Target = { precision, plain, context: positions, frugal: FRUGAL, namesSizes: true }
   const programs = new Map<string, NativeProgram>()
   const program = (name: string, build: () => Uint8Array, recorded = false): NativeProgram => {
     let found = programs.get(name)
