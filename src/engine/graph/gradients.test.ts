@@ -242,7 +242,7 @@ describe('the table of rules', () => {
     const a = input('a', [2])
     // A slice has no rule; a rule for the whole says ten times the gradient.
     const slice = ops.sliceLast(a, 0, 1, 1)
-    const whole = differentiatedAs(slice, [a], (g) => [ops.mul(ops.concatLast([g, g], 2), 10)])
+    const whole = differentiatedAs(slice, [a], (g) => [ops.mul(ops.concat([g, g], 0, 2), 10)])
     const [gradient] = gradients(ops.sumAll(whole), [a])
     const program = await compile(emit('whole', { gradient: ops.add(gradient, ops.mul(a, 0)) }))
     const { gradient: value } = await program.run([{ a: floats(Float32Array.of(1, 2), [2]) }])

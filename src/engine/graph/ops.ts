@@ -249,12 +249,6 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
   )[0]
 }
 
-/** Joins along the last axis; not differentiable: it is for sampling. */
-export function concatLast(parts: readonly Tensor[], size: Dim): Tensor {
-  const shape = [...parts[0].shape.slice(0, -1), size]
-  return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis: -1 })[0]
-}
-
 /** [from, to) of the last axis, counted from the end where negative; not differentiable: it is for sampling. */
 export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tensor {
   const shape = [...a.shape.slice(0, -1), size]
@@ -295,13 +289,6 @@ export function putElements(a: Tensor, indices: Tensor, values: Tensor): Tensor 
  */
 export function putAlong(a: Tensor, axis: number, indices: Tensor, updates: Tensor): Tensor {
   return apply('ScatterElements', [a, indices, updates], [{ shape: a.shape, dtype: a.dtype }], { axis })[0]
-}
-
-/** Joins along the first axis; not differentiable. */
-export function concatFirst(parts: readonly Tensor[]): Tensor {
-  const rows = parts.reduce((sum, { shape }) => sum + Number(shape[0]), 0)
-  const shape = [rows, ...parts[0].shape.slice(1)]
-  return apply('Concat', parts, [{ shape, dtype: parts[0].dtype }], { axis: 0 })[0]
 }
 
 /** Joins along an axis, which is then `size` long; not differentiable by itself. */

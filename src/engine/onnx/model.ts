@@ -250,27 +250,17 @@ export function fullAttention(
 ): Attention {
   const { heads, kvHeads, headDim } = config
   const group = heads / kvHeads
-  return (q, k, v, layer) => {
-    const [batch, time] = q.shape
-    const rows = ops.times(time, group)
-    const rotate = (x: Tensor) =>
-      ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
+  return wholeAttention(config, tables, positions, keep, (query, key, value) => {
+    const [batch, , , time] = query.shape
     // Heads that share a key-value head are stacked as more rows of one product, so that keys are never repeated.
-    const byGroup = ops.transpose(
-      ops.reshape(rotate(q), [batch, time, kvHeads, group, headDim]),
-      [0, 2, 3, 1, 4],
-    )
-    const query = ops.reshape(byGroup, [batch, kvHeads, rows, headDim])
-    const key = byHead(config, rotate(k))
-    const value = byHead(config, v)
-    keep?.(layer, key, value)
-    const scores = ops.matmul(query, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
+    const rows = ops.times(time, group)
+    const stacked = ops.reshape(query, [batch, kvHeads, rows, headDim])
+    const scores = ops.matmul(stacked, key, { transposeB: true, scale: 1 / Math.sqrt(headDim) })
     const perHead = ops.add(ops.cast(ops.reshape(scores, [batch, heads, time, time]), mask.dtype), mask)
-    const shares = ops.cast(ops.softmax(perHead), v.dtype)
+    const shares = ops.cast(ops.softmax(perHead), value.dtype)
     const probabilities = ops.reshape(shares, [batch, kvHeads, rows, time])
-    const mixed = ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])
-    return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
-  }
+    return ops.reshape(ops.matmul(probabilities, value), [batch, kvHeads, group, time, headDim])
+  })
 }
 
 /** The same by blocks of positions, for a GPU's memory; `masks` as `blockMasks` gives them. */
@@ -281,20 +271,34 @@ export function blockAttention(
   masks: readonly Tensor[],
   keep?: KeepCache,
 ): Attention {
-  const { kvHeads, heads, headDim } = config
-  const group = heads / kvHeads
+  const scale = 1 / Math.sqrt(config.headDim)
+  return wholeAttention(config, tables, positions, keep, (query, key, value) =>
+    blockedAttention(query, key, value, masks, scale),
+  )
+}
+
+/**
+ * Attention by `mix`, given rotated queries [batch, kvHeads, heads to a key-value head, time, headDim], rotated keys, and
+ * values [batch, kvHeads, time, headDim]; the result has the queries' shape.
+ */
+function wholeAttention(
+  config: ModelConfig,
+  tables: RotaryTables,
+  positions: Tensor,
+  keep: KeepCache | undefined,
+  mix: (query: Tensor, key: Tensor, value: Tensor) => Tensor,
+): Attention {
+  const { heads, kvHeads, headDim } = config
   return (q, k, v, layer) => {
     const [batch, time] = q.shape
     const rotate = (x: Tensor) =>
       ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
-    const query = ops.transpose(
-      ops.reshape(rotate(q), [batch, time, kvHeads, group, headDim]),
-      [0, 2, 3, 1, 4],
-    )
+    const split = ops.reshape(rotate(q), [batch, time, kvHeads, heads / kvHeads, headDim])
+    const query = ops.transpose(split, [0, 2, 3, 1, 4])
     const [key, value] = [byHead(config, rotate(k)), byHead(config, v)]
     keep?.(layer, key, value)
-    const mixed = blockedAttention(query, key, value, masks, 1 / Math.sqrt(headDim))
-    return ops.reshape(ops.transpose(mixed, [0, 3, 1, 2, 4]), [batch, time, heads * headDim])
+    const mixed = ops.transpose(mix(query, key, value), [0, 3, 1, 2, 4])
+    return ops.reshape(mixed, [batch, time, heads * headDim])
   }
 }
 
@@ -325,8 +329,9 @@ export function stepAttention(
     const newValue = ops.reshape(v, [batch, kvHeads, 1, headDim])
     keep(layer, newKey, newValue)
     const scaled = { transposeB: true, scale: 1 / Math.sqrt(headDim) }
-    const scores = ops.concatLast(
+    const scores = ops.concat(
       [ops.matmul(query, past.key, scaled), ops.matmul(query, newKey, scaled)],
+      3,
       'window+1',
     )
     const probabilities = ops.softmax(ops.add(scores, mask))

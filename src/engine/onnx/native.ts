@@ -15,7 +15,6 @@ export type Provider = 'cpu' | 'cuda' | 'webgpu'
 type Pointer = unknown
 export type NativeType = 'float32' | 'float16' | 'int32' | 'int64'
 export type HostArray = Float32Array | Uint16Array | Int32Array | BigInt64Array
-const BYTES: Record<NativeType, number> = { float32: 4, float16: 2, int32: 4, int64: 8 }
 
 /** A tensor on the device, or on the host where `data` is set. */
 export interface NativeTensor {
@@ -150,10 +149,6 @@ export function nativeProgram(bytes: Uint8Array, options: NativeOptions): Native
     },
   }
 }
-
-/** Bytes of a tensor. */
-export const sizeOf = ({ dims, dtype }: Pick<NativeTensor, 'dims' | 'dtype'>): number =>
-  dims.reduce((product, n) => product * n, BYTES[dtype])
 
 let opened: ReturnType<typeof openApi> | undefined
 function api() {

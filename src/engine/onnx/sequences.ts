@@ -82,23 +82,15 @@ export async function trainBatches(
   program: Program,
   values: readonly Values[],
   batches: readonly TrainBatch[],
-  { loss, names, ...settings }: LossSettings,
+  settings: LossSettings,
 ): Promise<TrainResult> {
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   await eachFitting(batches, async (batch) => {
     const packed = layOut(batch.rows, batch.completions)
-    const count = packed.rows.length
-    const advantages = perTarget(packed, batch.advantages)
-    const inputs: Values = {
-      ...sequenceInputs(packed),
-      ...lossInputs(settings, advantages),
-      advantages: floats(advantages, [count]),
-      ...(loss === 'policy_gradient' && { old: floats(perTarget(packed, batch.old), [count]) }),
-    }
-    const outputs = await program.run([inputs, ...values])
+    const outputs = await program.run([trainInputs(packed, batch, settings), ...values])
     result.loss += floatData(outputs.loss)[0]
     collect(packed, floatData(outputs.logprobs), result.logprobs)
-    names.forEach((name, n) => {
+    settings.names.forEach((name, n) => {
       const part = floatData(outputs[gradientName(name)])
       const sum = result.gradients[n]
       if (sum === undefined) result.gradients[n] = part
@@ -120,21 +112,12 @@ export async function trainSumming(
   },
   lengthen?: (size: number) => number,
 ): Promise<TrainResult> {
-  const { loss } = settings
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   try {
     sums.clear()
     for (const batch of batches) {
       const packed = layOut(batch.rows, batch.completions, lengthen)
-      const count = packed.rows.length
-      const advantages = perTarget(packed, batch.advantages)
-      const inputs: Values = {
-        ...sequenceInputs(packed),
-        ...lossInputs(settings, advantages),
-        advantages: floats(advantages, [count]),
-        ...(loss === 'policy_gradient' && { old: floats(perTarget(packed, batch.old), [count]) }),
-      }
-      const found = sums.add(inputs, count)
+      const found = sums.add(trainInputs(packed, batch, settings), packed.rows.length)
       result.loss += found.loss
       collect(packed, found.logprobs, result.logprobs)
     }
@@ -161,15 +144,22 @@ function perTarget({ rows, spans }: PackedBatch, values: readonly (readonly numb
   return flat
 }
 
-function lossInputs(
-  { temperature, low, high }: Pick<LossSettings, 'temperature' | 'low' | 'high'>,
-  advantages: Float32Array,
+/** A packed batch and what its loss is made of. */
+function trainInputs(
+  packed: PackedBatch,
+  batch: TrainBatch,
+  { loss, temperature, low, high }: LossSettings,
 ): Values {
+  const count = packed.rows.length
+  const advantages = perTarget(packed, batch.advantages)
   return {
+    ...sequenceInputs(packed),
     temperature: scalar(temperature),
     low: scalar(low),
     high: scalar(high),
     lossScale: scalar(lossScale(advantages)),
+    advantages: floats(advantages, [count]),
+    ...(loss === 'policy_gradient' && { old: floats(perTarget(packed, batch.old), [count]) }),
   }
 }
 

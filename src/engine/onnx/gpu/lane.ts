@@ -119,10 +119,16 @@ export function openGpuLane(
   /** Copies an array to the device, into a tensor that is there or a new one. */
   const place = (data: HostArray, dims: readonly number[], into?: NativeTensor): NativeTensor => {
     const dtype = typeOf(data)
-    const source = hostTensor(dtype, data, dims)
     const to = into ?? copier(dtype, dims.length).tensor(dtype, dims)
-    copy(source, to)
-    source.dispose()
+    const source = hostTensor(dtype, data, dims)
+    try {
+      copy(source, to)
+    } catch (error) {
+      if (into === undefined) to.dispose()
+      throw error
+    } finally {
+      source.dispose()
+    }
     return to
   }
   const read = <A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): A => {
@@ -130,6 +136,20 @@ export function openGpuLane(
     copy(tensor, host)
     host.dispose()
     return into
+  }
+
+  /** What `make` makes of tensors; where one of them does not fit, those before it are given back. */
+  const wholly = <T>(make: (kept: (tensor: NativeTensor) => NativeTensor) => T): T => {
+    const made: NativeTensor[] = []
+    try {
+      return make((tensor) => {
+        made.push(tensor)
+        return tensor
+      })
+    } catch (error) {
+      for (const tensor of made) tensor.dispose()
+      throw error
+    }
   }
 
   const resident: Tensors = {}
@@ -175,10 +195,12 @@ export function openGpuLane(
     )
     let set = fusedSets.find(({ overlay }) => overlay === undefined)
     if (set === undefined) {
-      const tensors = fusedTensors(config, target).map(({ name, dims, dtype }): [string, NativeTensor] => [
-        name,
-        fuse.tensor(dtype, dims),
-      ])
+      const tensors = wholly((kept) =>
+        fusedTensors(config, target).map(({ name, dims, dtype }): [string, NativeTensor] => [
+          name,
+          kept(fuse.tensor(dtype, dims)),
+        ]),
+      )
       set = { number: ++numbers, tensors: Object.fromEntries(tensors), overlay: undefined }
       fusedSets.push(set)
     }
@@ -207,7 +229,7 @@ export function openGpuLane(
       parts = made()
     } catch (error) {
       if (states.length === 0) throw error
-      while (states.length > 0) letGo(states.shift() as State)
+      letGoOfAll()
       parts = made()
     }
     const state = { number: ++numbers, shape, ...parts }
@@ -217,40 +239,42 @@ export function openGpuLane(
   const letGo = ({ fixed, caches, turns }: State) => {
     for (const tensors of new Set([fixed, caches, ...turns])) dispose(tensors)
   }
+  const letGoOfAll = () => {
+    for (const state of states.splice(0)) letGo(state)
+  }
   const newState = (
     owner: NativeProgram,
     samples: number,
     window: number,
     steps: number,
-  ): Pick<State, 'fixed' | 'caches' | 'turns'> => {
-    const line = [steps, samples]
-    const fixed: Tensors = {
-      uniforms: owner.tensor('float32', line),
-      each: place(upTo(samples), [samples]),
-      numbers: place(upTo(steps), [steps]),
-      order: place(upTo(window), [window]),
-      temperature: owner.tensor('float32', []),
-      topP: owner.tensor('float32', []),
-      // Attention wants it on the host.
-      length: hostTensor('int32', Int32Array.of(window), []),
-    }
-    const caches = Object.fromEntries(
-      cacheShapes(config, target, samples, window).map(([name, shape]) => [
-        name,
-        owner.tensor(precision, shape),
-      ]),
-    )
-    const turn = (): Tensors => ({
-      logits: owner.tensor('float32', [samples, config.vocabSize]),
-      last: owner.tensor('int32', [samples]),
-      at: owner.tensor('int32', [1]),
-      drawn: place(new Int32Array(steps * samples), line),
-      logprobs: place(new Float32Array(steps * samples), line),
-      samplingLogprobs: place(new Float32Array(steps * samples), line),
+  ): Pick<State, 'fixed' | 'caches' | 'turns'> =>
+    wholly((kept) => {
+      const tensor: NativeProgram['tensor'] = (dtype, dims) => kept(owner.tensor(dtype, dims))
+      const filled = (data: HostArray, dims: readonly number[]) => kept(place(data, dims))
+      const line = [steps, samples]
+      const fixed: Tensors = {
+        uniforms: tensor('float32', line),
+        each: filled(upTo(samples), [samples]),
+        numbers: filled(upTo(steps), [steps]),
+        order: filled(upTo(window), [window]),
+        temperature: tensor('float32', []),
+        topP: tensor('float32', []),
+        // Attention wants it on the host.
+        length: kept(hostTensor('int32', Int32Array.of(window), [])),
+      }
+      const shapes = cacheShapes(config, target, samples, window)
+      const caches = Object.fromEntries(shapes.map(([name, shape]) => [name, tensor(precision, shape)]))
+      const turn = (): Tensors => ({
+        logits: tensor('float32', [samples, config.vocabSize]),
+        last: tensor('int32', [samples]),
+        at: tensor('int32', [1]),
+        drawn: filled(new Int32Array(steps * samples), line),
+        logprobs: filled(new Float32Array(steps * samples), line),
+        samplingLogprobs: filled(new Float32Array(steps * samples), line),
+      })
+      const first = turn()
+      return { fixed, caches, turns: [first, inPlace ? first : turn()] }
     })
-    const first = turn()
-    return { fixed, caches, turns: [first, inPlace ? first : turn()] }
-  }
 
   /** Sizes of a generation: of padded prompts, of the steps there is room for, and of the caches. */
   const sizesOf = (longest: number, steps: number): { time: number; rows: number; window: number } => {
@@ -323,11 +347,12 @@ export function openGpuLane(
         [requests.length, time],
       ),
     }
-    const next = (tensors: Tensors): Tensors =>
-      Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
     const { logits, last } = turns[0]
-    once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
-    dispose(prompts)
+    try {
+      once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
+    } finally {
+      dispose(prompts)
+    }
 
     const key = `${nucleus} ${fused.number} ${number}`
     const recording = recordings.get(key) ?? recordings.size + 1
@@ -382,12 +407,17 @@ export function openGpuLane(
   const sumsOf = (training: NativeProgram, overlay: Tensors, rank: number): [Tensors, Tensors] => {
     const known = sums.get(rank)
     if (known !== undefined) return known
-    const made = (): Tensors =>
-      Object.fromEntries(
-        Object.entries(overlay).map(([name, { dims }]) => [sumName(name), training.tensor('float32', dims)]),
-      )
-    const first = made()
-    const found: [Tensors, Tensors] = [first, inPlace ? first : made()]
+    const found = wholly((kept): [Tensors, Tensors] => {
+      const made = () => {
+        const zeros = Object.entries(overlay).map(([name, { dims }]) => [
+          sumName(name),
+          kept(training.tensor('float32', dims)),
+        ])
+        return Object.fromEntries(zeros)
+      }
+      const first = made()
+      return [first, inPlace ? first : made()]
+    })
     sums.set(rank, found)
     return found
   }
@@ -416,11 +446,20 @@ export function openGpuLane(
         Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
       )
       const groups: Completion[][] = job.requests.map(() => [])
+      const attempt = (started: readonly Slot[]) => {
+        try {
+          generate(job, started, check)
+        } catch (error) {
+          // Half of the samples would find the caches of all of them in their way.
+          if (lacksMemory(error)) letGoOfAll()
+          throw error
+        }
+      }
       const perform = async (some: readonly (typeof slots)[number][]) => {
         check()
         let started = some.map(fresh)
         try {
-          generate(job, started, check)
+          attempt(started)
         } catch (error) {
           if (!(error instanceof CannotRecord)) throw error
           process.stderr.write(
@@ -429,7 +468,7 @@ export function openGpuLane(
           records = false
           forgetSteps()
           started = some.map(fresh)
-          generate(job, started, check)
+          attempt(started)
         }
         onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
         some.forEach(({ group, sample }, i) => {
@@ -453,8 +492,11 @@ export function openGpuLane(
         const given = hosted(inputs)
         const logprobs = new Float32Array(targets)
         const result = hostTensor('float32', logprobs, [targets])
-        once(scoring.bind([given, overlay, resident], { logprobs: result }))
-        dispose({ ...given, result })
+        try {
+          once(scoring.bind([given, overlay, resident], { logprobs: result }))
+        } finally {
+          dispose({ ...given, result })
+        }
         return logprobs
       }
       return scoreBy(job.batches, job.temperature, run, fitting)
@@ -468,8 +510,6 @@ export function openGpuLane(
       const clearing = program(`clear, rank ${adapter.rank}`, () => clearingProgram(config, adapter.rank))
       const overlay = overlayOf(job)
       let [before, after] = sumsOf(training, overlay, adapter.rank)
-      const next = (tensors: Tensors): Tensors =>
-        Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
       const summing = {
         clear: () => once(clearing.bind([after], next(before))),
         add(inputs: Values, targets: number) {
@@ -479,9 +519,12 @@ export function openGpuLane(
             loss: hostTensor('float32', lossOf, []),
             logprobs: hostTensor('float32', logprobs, [targets]),
           }
-          once(training.bind([given, overlay, before, resident], { ...results, ...next(after) }))
+          try {
+            once(training.bind([given, overlay, before, resident], { ...results, ...next(after) }))
+          } finally {
+            dispose({ ...given, ...results })
+          }
           ;[before, after] = [after, before]
-          dispose({ ...given, ...results })
           return { loss: lossOf[0], logprobs }
         },
         read() {
@@ -505,6 +548,10 @@ class CannotRecord extends Error {
     super(cause instanceof Error ? cause.message : String(cause), { cause })
   }
 }
+
+/** Tensors as the outputs that become them. */
+const next = (tensors: Tensors): Tensors =>
+  Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
 
 function dispose(tensors: Tensors): void {
   for (const tensor of Object.values(tensors)) tensor.dispose()

@@ -160,7 +160,9 @@ function fusedWeights(
 }
 
 function joined(parts: readonly Tensor[]): Tensor {
-  return parts.length === 1 ? parts[0] : ops.concatFirst(parts)
+  if (parts.length === 1) return parts[0]
+  const rows = parts.reduce((sum, { shape }) => sum + Number(shape[0]), 0)
+  return ops.concat(parts, 0, rows)
 }
 
 /** The linear maps by their own names, each group computed once for each input. */
