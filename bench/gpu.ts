@@ -17,7 +17,7 @@ import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../src/engine/onnx/policy.ts'
 import { runtimeVersion } from '../src/engine/onnx/session.ts'
 import { writeJsonAtomic } from '../src/files.ts'
-import { random } from '../src/random.ts'
+import { random, seedsOf } from '../src/random.ts'
 
 const family = {
   rmsNormEps: 1e-6,
@@ -196,8 +196,7 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
     const prompts = (length: number) =>
       Array.from({ length: size.problems }, (_, p) => ({
         prompt: prompt(length),
-        n: size.copies,
-        seed: 100 * repeat + p,
+        seeds: seedsOf(size.copies, repeat, p),
       }))
     const sampling = { temperature: 0.9, stop: [] }
     await timed('draft', () =>

@@ -4,6 +4,7 @@
  * operating system counts. Run it with `npx tsx bench/memory.ts`; the figures go to bench/results/memory.json and from
  * there into docs/models.md by `npx tsx scripts/models-figures.ts`.
  */
+import { seedsOf } from '../src/random.ts'
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
@@ -95,7 +96,7 @@ async function measure(folder: string, { length, adapters }: MemoryCase): Promis
   await frozen.logprobs([{ prompt: [token(1)], completion: [token(2)] }], { temperature: 1 })
   const load = peak()
   await frozen.sample(
-    prompts.map((prompt, seed) => ({ prompt, n: COPIES, seed })),
+    prompts.map((prompt, seed) => ({ prompt, seeds: seedsOf(COPIES, seed) })),
     { maxTokens: half, temperature: 1, topP: 0.95, stop: [] },
   )
   const sample = peak()

@@ -73,13 +73,15 @@ const newTokens = (groups: { tokens: number[] }[][]) =>
 const promptTokens = (requests: SampleRequest[]) =>
   requests.reduce((sum, { prompt }) => sum + prompt.length, 0)
 
+let texts = 0
+
 /** Equal prompts become one request, as the rounds ask for them. */
 function requestsOf(rollouts: { prompt: number[] }[]): SampleRequest[] {
   const byPrompt = new Map<string, SampleRequest>()
   for (const { prompt } of rollouts) {
     const key = prompt.join(' ')
     const known = byPrompt.get(key)
-    byPrompt.set(key, { prompt, n: (known?.n ?? 0) + 1, seed: byPrompt.size })
+    byPrompt.set(key, { prompt, seeds: [...(known?.seeds ?? []), texts++] })
   }
   return [...byPrompt.values()]
 }

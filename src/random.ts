@@ -34,6 +34,11 @@ export function seedOf(...key: readonly SeedPart[]): number {
   return (hash ^ (hash >>> 16)) >>> 0
 }
 
+/** `n` seeds of one key, each of its own. */
+export function seedsOf(n: number, ...key: readonly SeedPart[]): number[] {
+  return Array.from({ length: n }, (_, i) => seedOf(...key, i))
+}
+
 /** The stream for a key (sfc32, PractRand-tested; four words of state seeded from the key). */
 export function random(...key: readonly SeedPart[]): Random {
   let a = seedOf(...key, 'a') | 0

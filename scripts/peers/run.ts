@@ -141,7 +141,7 @@ async function greedy(): Promise<void> {
   const prompts = (await questions()).slice(0, 20).map((question) => tokenizer.chat(notePrompt(question)))
   const count = 64
   const completions = await policy.sample(
-    prompts.map((prompt) => ({ prompt, n: 1, seed: 0 })),
+    prompts.map((prompt) => ({ prompt, seeds: [0] })),
     // A nucleus of one token: the likeliest.
     { maxTokens: count, temperature: 1, topP: 1e-9, stop: tokenizer.stop },
   )

@@ -1,4 +1,5 @@
 /** Our side of the speed comparison, in a process of its own so that its peak of memory is its own. See run.ts. */
+import { seedsOf } from '../../src/random.ts'
 import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
 import { type SpeedRequest, seconds } from './speed.ts'
 
@@ -12,7 +13,7 @@ const peak = () => process.resourceUsage().maxRSS / 1024
 const started = performance.now()
 const engine = await openOnnxEngine({ model: request.folder, threads: request.threads })
 const frozen = await engine.createPolicy()
-const asked = request.prompts.map((prompt, i) => ({ prompt, n: request.copies, seed: i }))
+const asked = request.prompts.map((prompt, i) => ({ prompt, seeds: seedsOf(request.copies, i) }))
 const sampling = { temperature: 0.9, topP: 0.95, stop: [] }
 // The lanes load in the background: the first token says that they have.
 await frozen.sample(asked.slice(0, 1), { ...sampling, maxTokens: 1 })

@@ -58,8 +58,7 @@ async function numbers(url: string, scratch: string): Promise<void> {
   const { train: problems } = await wordProblems({ train: 6, holdout: 1 }).load()
   const requests = problems.map(({ question }, i) => ({
     prompt: tokenizer.chat(notePrompt(question)),
-    n: 4,
-    seed: 3_000_000_000 + i,
+    seeds: [0, 1, 2, 3].map((text) => 3_000_000_000 + 4 * i + text),
   }))
   const options = { maxTokens: 24, temperature: 1, topP: 1, stop: tokenizer.stop }
   const theirBase = await server.createPolicy()
@@ -69,7 +68,7 @@ async function numbers(url: string, scratch: string): Promise<void> {
   const again = (await theirBase.sample(requests, options)).flat()
   const others = (
     await theirBase.sample(
-      requests.map((r) => ({ ...r, seed: r.seed + 1000 })),
+      requests.map((r) => ({ ...r, seeds: r.seeds.map((seed) => seed + 1000) })),
       options,
     )
   ).flat()

@@ -71,7 +71,8 @@ const models = [
 
 // Every text is taken at its limit: these are upper bounds.
 const readTokens = { own: questionTokens + noteTokens, shared: questionTokens + copies * noteTokens }
-const asks = { own: copies, shared: 1 }
+/** Prompts that differ: a server with a prefix cache computes each of them once. */
+const prompts = { own: copies, shared: 1 }
 
 const stream = random('scale')
 const tokens = (n: number) => Array.from({ length: n }, () => stream.int(150_000))
@@ -82,7 +83,6 @@ const sampling = { temperature: 1, topP: 1, stop: [151_645] }
 /** One step of an arm, as this client sends it. */
 function stepOf(arm: 'own' | 'shared') {
   const read = readTokens[arm]
-  const requests = problemsPerStep * (1 + asks[arm])
   const datum = policyDatum(
     {
       prompt: tokens(read),
@@ -94,19 +94,18 @@ function stepOf(arm: 'own' | 'shared') {
     tokens(replyTokens).map(() => true),
   )
   const sequences = problemsPerStep * copies
-  const note = sampleBody(
-    { prompt: tokens(questionTokens), n: copies, seed: 1 },
-    { ...sampling, maxTokens: noteTokens },
-  )
-  const reply = sampleBody({ prompt: tokens(read), n: 1, seed: 1 }, { ...sampling, maxTokens: replyTokens })
+  // One call a text, so that each has a seed of its own.
+  const requests = 2 * sequences
+  const note = sampleBody(tokens(questionTokens), 1, { ...sampling, maxTokens: noteTokens })
+  const reply = sampleBody(tokens(read), 1, { ...sampling, maxTokens: replyTokens })
   const sampledTokens = sequences * (noteTokens + replyTokens)
   const perSampled = bytes([tokens(100), logprobs(100)]) / 100
   return {
     requests,
     sampledTokens,
-    promptTokens: problemsPerStep * (questionTokens + asks[arm] * read),
+    promptTokens: problemsPerStep * (questionTokens + prompts[arm] * read),
     trainedTokens: sequences * (read + replyTokens),
-    up: problemsPerStep * (bytes(note) + asks[arm] * bytes(reply)) + sequences * bytes(datum),
+    up: sequences * (bytes(note) + bytes(reply) + bytes(datum)),
     // Sampled tokens with their log-probabilities, and the log-probabilities of all trained positions.
     down: sampledTokens * perSampled + (sequences * (read + replyTokens) * bytes(logprobs(100))) / 100,
   }

@@ -5,22 +5,27 @@
  */
 import type { ChatMessage } from '../engine/contract.ts'
 
-/** Round one: solve the problem and post a note of key steps that ends in a boxed answer. */
-export function notePrompt(question: string): ChatMessage[] {
+/**
+ * The first round: solve the problem and post a note of key steps that ends in a boxed answer. `parts` are what this
+ * seat alone was told of the problem.
+ */
+export function notePrompt(question: string, parts: readonly string[] = []): ChatMessage[] {
+  const told = parts.length === 0 ? '' : `\n\nOnly you know: ${parts.join(' ')}`
   return [
     {
       role: 'user',
-      content: `${question}\n\nPost a short note: the key steps, then the answer in \\boxed{}.`,
+      content: `${question}${told}\n\nPost a short note: the key steps, then the answer in \\boxed{}.`,
     },
   ]
 }
 
 /**
- * Round two: read the board and solve the problem. `notes` are numbered from 1 in the order given; a note that was
+ * A later round: read the board and solve the problem. `notes` are numbered from 1 in the order given; a note that was
  * cut off is shown as far as it goes. The problem comes first, so that all readers' prompts share that prefix.
  */
 export function readPrompt(question: string, notes: readonly string[]): ChatMessage[] {
-  const board = notes.map((note, i) => `Note ${i + 1}: ${note.trim()}`).join('\n')
+  // An empty board is shown as one empty note.
+  const board = (notes.length > 0 ? notes : ['']).map((note, i) => `Note ${i + 1}: ${note.trim()}`).join('\n')
   const content = `${question}\n\nNotes, maybe wrong or cut off:\n${board}\n\nCheck them, solve the problem, and end with the answer in \\boxed{}.`
   return [{ role: 'user', content }]
 }

@@ -1,16 +1,19 @@
-/** The message board: who reads whom, the two rounds, and what readers did. Knows no engines and no training. */
-
 /**
- * Which notes reader `reader` (0-based) sees, as note indices in the order shown. Each reader sees at least one
- * note, and none twice.
+ * What happened on a problem: posts in rounds. Data alone; knows no engines and no training.
+ *
+ *   seat      a place at the board, numbered from 0; a policy writes for it
+ *   round     each of its speakers writes one post, having seen some earlier ones; numbered from 0
+ *   episode   one problem played from the first round to the last
  */
-export interface Reads {
-  name: string
-  (reader: number, copies: number): number[]
-}
 
-/** One text that a copy wrote: a note in round one, a reply in round two. */
+/** One post of an episode: round and seat, both from 0. */
+export type Ref = readonly [round: number, seat: number]
+
+/** One text that a seat wrote. */
 export interface Post {
+  seat: number
+  /** The posts that it was shown, in the order shown. */
+  reads: readonly Ref[]
   text: string
   /** Tokens it took, the stop token included. */
   tokens: number
@@ -21,14 +24,13 @@ export interface Post {
   cut: boolean
 }
 
-export interface Reply extends Post {
-  /** The notes this reader saw, as note indices in the order shown. */
-  reads: number[]
+/** Everything that happened on one problem: `rounds[r]` are round r's posts, in the order of its speakers. */
+export interface Episode {
+  problemId: string
+  rounds: readonly (readonly Post[])[]
 }
 
-/** Everything that happened on one problem. `notes[i]` and `replies[i]` are copy i's. */
-export interface Board {
-  problemId: string
-  notes: Post[]
-  replies: Reply[]
+/** The post of a seat in a round; undefined where that seat did not speak then. */
+export function postOf(episode: Episode, [round, seat]: Ref): Post | undefined {
+  return episode.rounds[round]?.find((post) => post.seat === seat)
 }

@@ -15,11 +15,13 @@
 
 export type Tokens = readonly number[]
 
-/** A prompt to continue `n` times. Sample i of a request draws from its own stream, keyed by (seed, i). */
+/**
+ * A prompt to continue once for each of `seeds`. Each seed is a stream of its own: a completion depends on the prompt
+ * and its seed, and not on which other seeds stand beside it.
+ */
 export interface SampleRequest {
   prompt: Tokens
-  n: number
-  seed: number
+  seeds: readonly number[]
 }
 
 export interface SampleOptions {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Policy } from '../engine/contract.ts'
+import { seedsOf } from '../random.ts'
 import { openTinkerEngine } from '../engine/tinker/index.ts'
 import {
   type Simulation,
@@ -127,7 +128,7 @@ describe('a server that is kept busy', () => {
         ...settings,
       })
       const policy = await engine.createPolicy()
-      const requests = Array.from({ length: 96 }, (_, seed) => ({ prompt: [5, 6, 7], n: 4, seed }))
+      const requests = Array.from({ length: 96 }, (_, seed) => ({ prompt: [5, 6, 7], seeds: seedsOf(4, seed) }))
       const started = performance.now()
       await policy.sample(requests, { maxTokens: 8, temperature: 1, topP: 1, stop: [2] })
       const used = server.busy().sampling / (8 * (performance.now() - started))
@@ -150,7 +151,7 @@ describe('a server that is kept busy', () => {
         [0, 1, 2, 3, 4, 5].map((seed) => engine.createPolicy({ lora: { rank: 2, alpha: 32, seed } })),
       )
       const step = async (policy: Policy, i: number) => {
-        const [[{ tokens, logprobs }]] = await policy.sample([{ prompt: [5, 6], n: 1, seed: i }], {
+        const [[{ tokens, logprobs }]] = await policy.sample([{ prompt: [5, 6], seeds: [i] }], {
           maxTokens: 4,
           temperature: 1,
           topP: 1,

@@ -27,7 +27,7 @@ async function sampleBatch(engine: Engine, policy: Policy): Promise<PolicyDatum[
     engine.tokenizer.encode(text),
   )
   const completions = await policy.sample(
-    prompts.map((prompt, seed) => ({ prompt, n: 2, seed })),
+    prompts.map((prompt, p) => ({ prompt, seeds: [2 * p, 2 * p + 1] })),
     { maxTokens: 12, temperature, topP: 1, stop: engine.tokenizer.stop },
   )
   const stream = random('engine check')

@@ -6,6 +6,8 @@ export interface Problem {
   question: string
   /** The answer that the verifier compares with, as text (GSM8K: the number after `####`, commas removed). */
   gold: string
+  /** What is dealt among the seats and told to nobody else (see parts.ts); absent where all is in the question. */
+  parts?: readonly string[]
 }
 
 /** Held-out problems never appear in `train`; both are already shuffled and cut to size. */

@@ -1,24 +1,56 @@
 /**
- * The training loop: pose problems, play the two rounds, pay each reader for its own final answer, and take one
- * on-policy update. Asks a policy through the engine contract; writes nothing.
+ * The training loop: pose problems, play the protocol, pay each text by the credit rule, and take one on-policy update
+ * of each trained policy. Asks policies through the engine contract; writes nothing.
  */
-import { type Played, playRounds, type RoundsOptions } from '../board/rounds.ts'
-import type { ChatTokenizer, Policy } from '../engine/contract.ts'
+import { countEpisodes } from '../board/counts.ts'
+import { type Played, play, type RoundSampling } from '../board/play.ts'
+import { type Author, policyWriter, type Rollout } from '../board/policy-writer.ts'
+import type { Protocol, Sampling } from '../board/protocol.ts'
+import type { PolicyDatum } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
+import type { Grader } from '../grade/types.ts'
 import { random } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
-import { linearDecay, policyBatch } from './grpo.ts'
+import type { Credit, EpisodeCredit } from './credit/types.ts'
+import { groupAdvantages, groupsOf, linearDecay, policyBatch, type RoundGroup, scaledAdvantages } from './grpo.ts'
 import type { TrainOptions } from './options.ts'
+import { creditTools } from './tools.ts'
+
+/** What one round did in a step; means over its posts. */
+export interface RoundMetrics {
+  name: string
+  /** Posts that are right. */
+  right: number
+  /** Lengths, and posts cut by the token limit. */
+  chars: number
+  tokens: number
+  cut: number
+  /** Of a round that is paid; null where it is context. */
+  credit: CreditMetrics | null
+}
+
+export interface CreditMetrics {
+  mean: number
+  /** Standard deviation of what its posts earned. */
+  spread: number
+  /** Share of groups whose members did not all earn the same: the others teach nothing. */
+  informative: number
+  /** Correlation of what posts earned with their own correctness; null where either does not vary. */
+  withOwn: number | null
+  /** Share of posts that earned nothing at all and are not trained. */
+  unpaid: number
+}
 
 /** What one step did. Every value but `seconds` is a function of the configuration and the seed. */
 export interface StepMetrics {
   /** 1 for the first step. */
   step: number
-  /** Mean reward of the batch's replies, before the update. */
+  /** Mean correctness of the batch's final posts, before the update. */
   reward: number
-  /** Share of problems whose readers did not all earn the same: the others teach nothing. */
+  /** Share of the final round's groups whose members did not all earn the same. */
   informative: number
-  noteAcc: number
+  /** Right posts of the round before the last; null where there is none. */
+  noteAcc: number | null
   loss: number
   /** Null where the engine does not tell. */
   gradNorm: number | null
@@ -26,106 +58,259 @@ export interface StepMetrics {
   clippedShare: number
   /** Mean |logprob when sampled - logprob when scored| of the trained tokens: rounding alone, so near 0. */
   logprobDrift: number
-  /** Mean reply length in characters, and share of replies cut by the token limit. */
+  /** Mean length of final posts in characters, and share of them cut by the token limit. */
   replyChars: number
   repliesCut: number
-  /** New tokens sampled, and completion tokens trained on. */
+  /** Completion tokens: new ones sampled, scored again for credit, and trained on. */
   sampledTokens: number
+  scoredTokens: number
   trainedTokens: number
-  seconds: { notes: number; replies: number; forwardBackward: number; optimStep: number }
+  /** Mean effective sample size of the credit's reweighted estimates; null where it makes none. */
+  effective: number | null
+  rounds: RoundMetrics[]
+  seconds: { rounds: number[]; credit: number; forwardBackward: number; optimStep: number }
 }
 
 export interface Step {
   metrics: StepMetrics
-  played: Played[]
+  played: Played<Rollout>[]
+  credits: EpisodeCredit[]
+}
+
+/** Temperatures and nuclei in training: of rounds that are trained, and of those that are context. */
+export interface TrainSampling {
+  trained: Sampling
+  context: Sampling
 }
 
 export interface LoopOptions {
-  policy: Policy
-  tokenizer: ChatTokenizer
+  /** Who writes for the seats, by the names that seats give; those `trained` learn. */
+  authors: ReadonlyMap<string, Author & { trained: boolean }>
+  protocol: Protocol
+  credit: Credit
+  sampling: TrainSampling
   /** The training problems; at least `problemsPerStep`. */
   problems: readonly Problem[]
-  rounds: Omit<RoundsOptions, 'seed'>
+  grader: Grader
+  readTokens: number | null
   train: TrainOptions
   /** The run's seed: it decides the problems of each step and every draw. */
   seed: number
-  /** Steps already taken, by a run that this one continues. */
-  done: number
+  /** Steps already taken, and tokens spent on them, by a run that this one continues. */
+  done: { steps: number; tokens: number }
+  onTokens?: (newTokens: number) => void
+  signal?: AbortSignal
+}
+
+/** Whether a round's texts are trained on. */
+export function isTrained(protocol: Protocol, credit: Credit, round: number): boolean {
+  return credit.paysNotes || round === protocol.rounds.length - 1
+}
+
+/** How each round draws its texts in training. */
+export function trainSampling(
+  protocol: Protocol,
+  credit: Credit,
+  { trained, context }: TrainSampling,
+): RoundSampling[] {
+  return protocol.rounds.map(({ sampling, maxTokens }, round) => ({
+    ...(isTrained(protocol, credit, round) ? trained : context),
+    ...sampling.train,
+    maxTokens,
+  }))
+}
+
+/** Completion tokens that a step took. */
+export const tokensOf = ({ sampledTokens, scoredTokens, trainedTokens }: StepMetrics): number =>
+  sampledTokens + scoredTokens + trainedTokens
+
+/** Whether training is over after so many steps and tokens. */
+export function isTrainingOver(
+  { steps, tokens }: Pick<TrainOptions, 'steps' | 'tokens'>,
+  done: { steps: number; tokens: number },
+): boolean {
+  return done.steps >= steps || (tokens !== null && done.tokens >= tokens)
 }
 
 /**
- * Takes the steps that are left, yielding after each. Throws a UserError when the loss is not finite, before the
+ * Takes the steps that are left, yielding after each. Throws a UserError when the loss is not finite, before any
  * policy is updated with it.
  */
 export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
-  const { policy, tokenizer, train, seed } = options
-  for (let step = options.done; step < train.steps; step++) {
-    const { played, seconds } = await playRounds(
-      policy,
-      tokenizer,
-      stepProblems(options.problems, train.problemsPerStep, step, seed),
-      { ...options.rounds, seed: [seed, 'train', step] },
+  const { authors, credit, train, seed, signal, readTokens, grader } = options
+  const protocol = credit.inTraining?.(options.protocol) ?? options.protocol
+  const sampling = trainSampling(protocol, credit, options.sampling)
+  const { temperature } = sampling[sampling.length - 1]
+  const writer = policyWriter(authors, { readTokens, onTokens: options.onTokens, signal })
+  const done = { ...options.done }
+  while (!isTrainingOver(train, done)) {
+    const step = done.steps
+    const tables = stepProblems(options.problems, train.problemsPerStep, step, seed).flatMap((problem) =>
+      Array.from({ length: train.boards }, (_, board) => ({ problem, board })),
     )
-    const groups = played.map(({ replies, board }) => ({
-      rollouts: replies,
-      rewards: board.replies.map((reply) => (reply.correct ? 1 : 0)),
-    }))
-    const batch = policyBatch(groups)
-    const learningRate = linearDecay(train.learningRate, step, train.steps)
+    const playing = { protocol, sampling, grader, seed: [seed, 'train', step] }
+    const { played, seconds } = await play(writer, tables, playing)
+    const afterPlay = performance.now()
+    const { tools, spent } = creditTools({ writer, authors, readTokens, ...playing })
+    const { credits, effective = [] } = await credit.assign(played, tools)
+    const afterCredit = performance.now()
 
-    options.rounds.signal?.throwIfAborted()
-    const started = performance.now()
-    let updated = started
-    let ended = started
-    let report = { loss: 0, tokens: 0, logprobs: [] as Float32Array[], clippedShare: 0 }
-    let gradNorm = 0
-    // A batch in which nobody differed has no gradient: there is nothing to update with.
-    if (batch.length > 0) {
-      report = await policy.forwardBackward(batch, {
-        kind: 'policy_gradient',
-        clipLow: train.clipLow,
-        clipHigh: train.clipHigh,
-        temperature: options.rounds.replies.temperature,
-      })
-      if (!Number.isFinite(report.loss)) {
-        throw new UserError(`the loss became ${report.loss}: lower train.learningRate`)
-      }
-      updated = performance.now()
-      const { beta1, beta2, epsilon, weightDecay, maxGradNorm } = train
-      gradNorm = (await policy.optimStep({ learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm }))
-        .gradNorm
-      ended = performance.now()
-    }
+    const groups = groupsOf(protocol, played, credits)
+    const share = train.tokens === null ? step / train.steps : Math.max(step / train.steps, done.tokens / train.tokens)
+    const learningRate = linearDecay(train.learningRate, share)
+    const update = await updatePolicies(options, groups, { learningRate, temperature })
 
-    const notes = played.flatMap(({ board }) => board.notes)
-    const replies = played.flatMap(({ board }) => board.replies)
-    const drift = batch.flatMap((datum, i) =>
-      datum.logprobs.map((logprob, t) => Math.abs(logprob - report.logprobs[i][t])),
-    )
-    yield {
-      played,
-      metrics: {
-        step: step + 1,
-        reward: mean(groups.flatMap((group) => group.rewards)),
-        informative: mean(groups.map(({ rewards }) => (new Set(rewards).size > 1 ? 1 : 0))),
-        noteAcc: mean(notes.map((note) => (note.correct ? 1 : 0))),
-        loss: report.loss,
-        gradNorm: Number.isNaN(gradNorm) ? null : gradNorm,
-        learningRate,
-        clippedShare: report.clippedShare,
-        logprobDrift: drift.length === 0 ? 0 : mean(drift),
-        replyChars: mean(replies.map((reply) => reply.text.length)),
-        repliesCut: mean(replies.map((reply) => (reply.cut ? 1 : 0))),
-        sampledTokens: [...notes, ...replies].reduce((sum, post) => sum + post.tokens, 0),
-        trainedTokens: report.tokens,
-        seconds: {
-          ...seconds,
-          forwardBackward: (updated - started) / 1000,
-          optimStep: (ended - updated) / 1000,
-        },
+    const rounds = protocol.rounds.map(({ name }, r) => roundMetrics(name, r, played, credits, groups))
+    const counts = countEpisodes(played.map(({ episode }) => episode))
+    const posts = played.flatMap(({ episode }) => episode.rounds.flat())
+    const last = rounds[rounds.length - 1]
+    const metrics: StepMetrics = {
+      step: step + 1,
+      reward: last.right,
+      informative: last.credit?.informative ?? 0,
+      noteAcc: counts.noteAcc,
+      loss: update.loss,
+      gradNorm: update.gradNorm,
+      learningRate,
+      clippedShare: update.clippedShare,
+      logprobDrift: update.drift,
+      replyChars: counts.replyChars,
+      repliesCut: counts.repliesCut,
+      sampledTokens: posts.reduce((sum, post) => sum + post.tokens, 0) + spent.sampled,
+      scoredTokens: spent.scored,
+      trainedTokens: update.tokens,
+      effective: effective.length === 0 ? null : mean(effective),
+      rounds,
+      seconds: {
+        rounds: seconds,
+        credit: (afterCredit - afterPlay) / 1000,
+        forwardBackward: update.seconds.forwardBackward,
+        optimStep: update.seconds.optimStep,
       },
     }
+    done.steps++
+    done.tokens += tokensOf(metrics)
+    yield { played, credits, metrics }
   }
+}
+
+/** One update of each trained policy from the groups of its texts; figures are of all of them together. */
+async function updatePolicies(
+  { authors, train, signal, protocol }: LoopOptions,
+  groups: readonly RoundGroup[],
+  { learningRate, temperature }: { learningRate: number; temperature: number },
+) {
+  const update = {
+    loss: 0,
+    tokens: 0,
+    clipped: 0,
+    norms: [] as number[],
+    drift: [] as number[],
+    seconds: { forwardBackward: 0, optimStep: 0 },
+  }
+  const isNote = (round: number) => round < protocol.rounds.length - 1
+  const ready: Author['policy'][] = []
+  for (const [name, { policy, trained }] of authors) {
+    if (!trained) continue
+    const batch = [...new Set(groups.map(({ round }) => round))].flatMap((round): PolicyDatum[] =>
+      policyBatch(
+        groups.filter((group) => group.policy === name && group.round === round),
+        {
+          weight: train.roundWeights?.[round] ?? 1,
+          advantages: isNote(round) && train.noteScale === 'std' ? scaledAdvantages : groupAdvantages,
+        },
+      ),
+    )
+    // A batch in which nobody differed has no gradient: there is nothing to update with.
+    if (batch.length === 0) continue
+    signal?.throwIfAborted()
+    const started = performance.now()
+    const { clipLow, clipHigh } = train
+    const loss = { kind: 'policy_gradient', clipLow, clipHigh, temperature } as const
+    const report = await policy.forwardBackward(batch, loss)
+    if (!Number.isFinite(report.loss)) {
+      throw new UserError(`the loss became ${report.loss}: lower train.learningRate`)
+    }
+    update.seconds.forwardBackward += (performance.now() - started) / 1000
+    update.loss += report.loss
+    update.tokens += report.tokens
+    update.clipped += report.clippedShare * report.tokens
+    for (const [i, datum] of batch.entries()) {
+      datum.logprobs.forEach((logprob, t) => {
+        update.drift.push(Math.abs(logprob - report.logprobs[i][t]))
+      })
+    }
+    ready.push(policy)
+  }
+  for (const policy of ready) {
+    const started = performance.now()
+    const { beta1, beta2, epsilon, weightDecay, maxGradNorm } = train
+    const { gradNorm } = await policy.optimStep({
+      learningRate,
+      beta1,
+      beta2,
+      epsilon,
+      weightDecay,
+      maxGradNorm,
+    })
+    update.norms.push(gradNorm)
+    update.seconds.optimStep += (performance.now() - started) / 1000
+  }
+  const norm = Math.hypot(...update.norms)
+  return {
+    loss: update.loss,
+    tokens: update.tokens,
+    clippedShare: update.tokens === 0 ? 0 : update.clipped / update.tokens,
+    gradNorm: Number.isNaN(norm) ? null : norm,
+    drift: update.drift.length === 0 ? 0 : mean(update.drift),
+    seconds: update.seconds,
+  }
+}
+
+function roundMetrics(
+  name: string,
+  r: number,
+  played: readonly Played<Rollout>[],
+  credits: readonly EpisodeCredit[],
+  groups: readonly RoundGroup[],
+): RoundMetrics {
+  const posts = played.flatMap(({ episode }) => episode.rounds[r])
+  const credit = credits.flatMap((each) => each[r])
+  const paid = posts.flatMap((post, i) => {
+    const earned = credit[i]
+    return earned === null ? [] : [{ earned, own: Number(post.correct) }]
+  })
+  const its = groups.filter(({ round }) => round === r)
+  return {
+    name,
+    right: mean(posts.map((post) => Number(post.correct))),
+    chars: mean(posts.map((post) => post.text.length)),
+    tokens: mean(posts.map((post) => post.tokens)),
+    cut: mean(posts.map((post) => Number(post.cut))),
+    credit:
+      paid.length === 0
+        ? null
+        : {
+            mean: mean(paid.map(({ earned }) => earned)),
+            spread: deviation(paid.map(({ earned }) => earned)),
+            informative: mean(its.map(({ rewards }) => (new Set(rewards).size > 1 ? 1 : 0))),
+            withOwn: correlation(paid),
+            unpaid: 1 - paid.length / posts.length,
+          },
+  }
+}
+
+function deviation(values: readonly number[]): number {
+  const centre = mean(values)
+  return Math.sqrt(mean(values.map((value) => (value - centre) ** 2)))
+}
+
+function correlation(pairs: readonly { earned: number; own: number }[]): number | null {
+  const [a, b] = [pairs.map(({ earned }) => earned), pairs.map(({ own }) => own)]
+  const spread = deviation(a) * deviation(b)
+  if (!(spread > 1e-12)) return null
+  const [meanA, meanB] = [mean(a), mean(b)]
+  return Math.max(-1, Math.min(1, mean(a.map((value, i) => (value - meanA) * (b[i] - meanB))) / spread))
 }
 
 /**

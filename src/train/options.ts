@@ -3,7 +3,15 @@
 /** GRPO as in the reference. experiment/defaults.ts holds each default and its reason. */
 export interface TrainOptions {
   steps: number
+  /** Ends training once so many completion tokens were sampled, scored and trained on; null: after `steps`. */
+  tokens: number | null
   problemsPerStep: number
+  /** Boards played of each problem in a step. */
+  boards: number
+  /** What each round's loss weighs; null: 1 each. A round's loss is averaged over its groups. */
+  roundWeights: readonly number[] | null
+  /** Divides the advantages of notes by their group's standard deviation (`std`), or leaves them (`none`). */
+  noteScale: 'none' | 'std'
   /** Of step 1; it falls linearly to 0. */
   learningRate: number
   /** LoRA on all seven projections; the update is scaled by alpha / rank. */

@@ -79,7 +79,7 @@ export async function serveEngine(engine: Engine): Promise<ChatServer> {
   const policy = await engine.createPolicy()
   const { tokenizer } = engine
   return startChatServer(async ({ messages, max_tokens = 16, temperature, top_p, seed }) => {
-    const [[{ tokens, finish }]] = await policy.sample([{ prompt: tokenizer.chat(messages), n: 1, seed }], {
+    const [[{ tokens, finish }]] = await policy.sample([{ prompt: tokenizer.chat(messages), seeds: [seed] }], {
       maxTokens: max_tokens,
       temperature,
       topP: top_p,

@@ -214,15 +214,15 @@ async function settle<T>(work: readonly Promise<T>[]): Promise<T[]> {
  * about `decodeBatch` samples each.
  */
 function share(requests: readonly SampleRequest[], { lanes, decodeBatch }: Limits): number[][] {
-  const order = requests.map((_, index) => index).filter((index) => requests[index].n > 0)
+  const order = requests.map((_, index) => index).filter((index) => requests[index].seeds.length > 0)
   order.sort((a, b) => requests[b].prompt.length - requests[a].prompt.length || a - b)
-  const samples = order.reduce((sum, index) => sum + requests[index].n, 0)
+  const samples = order.reduce((sum, index) => sum + requests[index].seeds.length, 0)
   const count = lanes * Math.ceil(samples / (lanes * decodeBatch))
   const chunks: number[][] = Array.from({ length: count }, () => [])
   let before = 0
   for (const index of order) {
     chunks[Math.floor((before * count) / samples)].push(index)
-    before += requests[index].n
+    before += requests[index].seeds.length
   }
   return chunks.filter((chunk) => chunk.length > 0)
 }

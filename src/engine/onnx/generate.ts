@@ -53,13 +53,12 @@ export async function generate(
   sampling: Sampling,
 ): Promise<Completion[][]> {
   const { config } = context
-  const groups = requests.map(({ prompt, n, seed }) =>
-    Array.from(
-      { length: n },
-      (_, sample): Slot => ({
+  const groups = requests.map(({ prompt, seeds }) =>
+    seeds.map(
+      (seed): Slot => ({
         length: prompt.length,
         token: 0,
-        random: random('sample', seed, sample),
+        random: random('sample', seed),
         completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
       }),
     ),
@@ -159,7 +158,7 @@ export function checkDrawn(logprob: number): void {
 
 /** Indices of requests, longest prompt first, in batches whose padded prompts fit the token budget. */
 function promptBatches(requests: readonly SampleRequest[], budget: number): number[][] {
-  const order = requests.map((_, index) => index).filter((index) => requests[index].n > 0)
+  const order = requests.map((_, index) => index).filter((index) => requests[index].seeds.length > 0)
   order.sort((a, b) => requests[b].prompt.length - requests[a].prompt.length || a - b)
   const batches: number[][] = []
   for (let start = 0; start < order.length; ) {

@@ -43,8 +43,8 @@ const adam: AdamOptions = {
 const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
 const sampling = { maxTokens: 10, temperature: 0.9, topP: 1, stop: [0] }
 const requests = [
-  { prompt: [1, 2, 3], n: 3, seed: 7 },
-  { prompt: [4, 5, 6, 7, 8], n: 2, seed: 8 },
+  { prompt: [1, 2, 3], seeds: [7, 8, 9] },
+  { prompt: [4, 5, 6, 7, 8], seeds: [8, 10] },
 ]
 
 async function batchOf(policy: Policy, seed: number): Promise<PolicyDatum[]> {
@@ -180,7 +180,7 @@ describe('a policy', () => {
   it('says what is wrong with a request', async () => {
     const policy = frozenPolicy(base)
     const ask = (prompt: number[], options = {}) =>
-      policy.sample([{ prompt, n: 1, seed: 0 }], { ...sampling, ...options })
+      policy.sample([{ prompt, seeds: [0] }], { ...sampling, ...options })
     await expect(ask([])).rejects.toThrow('a prompt has no tokens')
     await expect(ask([40])).rejects.toThrow("token 40 is outside the model's vocabulary of 40")
     await expect(ask([1], { maxTokens: 64 })).rejects.toThrow('a prompt of 1 tokens and 64 new ones pass')
@@ -216,7 +216,7 @@ describe('training of every weight', () => {
       await trainer.optimStep(adam)
     }
     expect(last).toBeLessThan(0.05)
-    const [[sampled]] = await trainer.sample([{ prompt, n: 1, seed: 1 }], { ...sampling, topP: 0.5 })
+    const [[sampled]] = await trainer.sample([{ prompt, seeds: [1] }], { ...sampling, topP: 0.5 })
     expect(sampled.tokens).toEqual(completion)
     expect(sampled.finish).toBe('stop')
     await trainer.close()

@@ -60,8 +60,8 @@ const adam: AdamOptions = {
 }
 const options = { maxTokens: 6, temperature: 1, topP: 1, stop: [2] }
 const requests = [
-  { prompt: [5, 9, 30, 41], n: 3, seed: 11 },
-  { prompt: [8, 7], n: 2, seed: 4_000_000_000 % (2 ** 31 - 2 ** 16) },
+  { prompt: [5, 9, 30, 41], seeds: [11, 12, 13] },
+  { prompt: [8, 7], seeds: [4_000_000_000 % (2 ** 31 - 2 ** 16), 3] },
 ]
 
 /** Rollouts to learn from: some tokens do not count, and some have moved further than the clip lets them. */

@@ -38,7 +38,7 @@ import {
   weightsOf,
 } from './loss.ts'
 import type { RemoteModel } from './model.ts'
-import { completionsOf, sampleBody } from './sampling.ts'
+import { completionOf, sampleBody } from './sampling.ts'
 import { freshName, type Server, saveWeights } from './server.ts'
 import {
   type AdamParams,
@@ -93,26 +93,28 @@ async function sampleAll(
         'under sampling.',
     )
   }
-  const answered = requests.map((request) =>
+  const texts = requests.flatMap(({ prompt, seeds }) => seeds.map((seed) => ({ prompt, seed })))
+  const answered = texts.map(({ prompt, seed }) =>
     server.client.inTurn(() =>
       ask(async (sampling_session_id) => {
         options.signal?.throwIfAborted()
         const answer = await server.client.work(
           'asample',
-          { sampling_session_id, seq_id: server.nextSample(), ...sampleBody(request, options) },
+          { sampling_session_id, seq_id: server.nextSample(), ...sampleBody(prompt, seed, options) },
           sampleSchema,
           { signal: options.signal },
         )
-        const completions = completionsOf(request, options, answer, server.client.url)
-        options.onTokens?.(completions.reduce((sum, { tokens }) => sum + tokens.length, 0))
-        return completions
+        const completion = completionOf(options, answer, server.client.url)
+        options.onTokens?.(completion.tokens.length)
+        return completion
       }),
     ),
   )
   // All are waited for, so that none is left running when one has failed.
   const settled = await Promise.allSettled(answered)
   for (const each of settled) if (each.status === 'rejected') throw each.reason
-  return settled.map((each) => (each as PromiseFulfilledResult<Completion[]>).value)
+  const completions = settled.map((each) => (each as PromiseFulfilledResult<Completion>).value)
+  return requests.map(({ seeds }) => completions.splice(0, seeds.length))
 }
 
 function refuseTemperature(temperature: number, url: string): void {

@@ -2,13 +2,14 @@
 
 import type { z } from 'zod'
 import { UserError } from '../../errors.ts'
-import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
+import type { Completion, SampleOptions, Tokens } from '../contract.ts'
 import { modelInput, type SamplingParams, type sampleSchema } from './wire.ts'
 
-/** Below 2^31 with room for the sample's number, which servers add to it. */
+/** Below 2^31, with room for what servers add to it. */
 const seedOf = (seed: number) => seed % (2 ** 31 - 2 ** 16)
 
-export function sampleBody({ prompt, n, seed }: SampleRequest, options: SampleOptions) {
+/** One text: a request for several would draw them from seeds of the server's choosing. */
+export function sampleBody(prompt: Tokens, seed: number, options: SampleOptions) {
   const sampling_params: SamplingParams = {
     max_tokens: options.maxTokens,
     seed: seedOf(seed),
@@ -17,49 +18,47 @@ export function sampleBody({ prompt, n, seed }: SampleRequest, options: SampleOp
     top_k: -1,
     stop: [...options.stop],
   }
-  return { num_samples: n, prompt: modelInput(prompt), sampling_params, type: 'sample' }
+  return { num_samples: 1, prompt: modelInput(prompt), sampling_params, type: 'sample' }
 }
 
 /**
- * The completions of one request. A server's log-probabilities are those of the whole vocabulary at temperature 1,
+ * The completion that was asked for. A server's log-probabilities are those of the whole vocabulary at temperature 1,
  * whatever it draws from. So they are both of the contract's where nothing else is asked for; at another temperature
  * neither can be known, and with a nucleus the sampling distribution's cannot: those are NaN.
  */
-export function completionsOf(
-  { n }: SampleRequest,
+export function completionOf(
   { stop, maxTokens, temperature, topP }: SampleOptions,
   { sequences }: z.infer<typeof sampleSchema>,
   server: string,
-): Completion[] {
-  if (sequences.length !== n) {
+): Completion {
+  if (sequences.length !== 1) {
     throw new UserError(
-      `${server} gives ${sequences.length} samples where ${n} were asked for: check its version.`,
+      `${server} gives ${sequences.length} samples where 1 was asked for: check its version.`,
     )
   }
   const unknown = (tokens: readonly number[]) => tokens.map(() => Number.NaN)
-  return sequences.map(({ tokens: all, logprobs: allLogprobs, stop_reason }) => {
-    if (allLogprobs.length !== all.length) {
-      throw new UserError(
-        `${server} gives ${allLogprobs.length} log-probabilities of ${all.length} sampled tokens: check its version.`,
-      )
-    }
-    // A server that goes on after a stop token, or past the limit, is cut to what was asked for.
-    const ended = all.findIndex((token) => stop.includes(token))
-    const length = Math.min(ended < 0 ? all.length : ended + 1, maxTokens)
-    const tokens = all.slice(0, length)
-    const finish = stop.includes(tokens[length - 1]) ? 'stop' : 'length'
-    if (stop_reason === 'stop' && finish === 'length' && length < maxTokens) {
-      throw new UserError(
-        `${server} ended a sample without a stop token at its end (of ${stop.join(', ')}): this client needs the token ` +
-          'that ended it, to train on it.',
-      )
-    }
-    const logprobs = allLogprobs.slice(0, length)
-    return {
-      tokens,
-      logprobs: temperature === 1 ? logprobs : unknown(tokens),
-      samplingLogprobs: temperature === 1 && topP === 1 ? logprobs : unknown(tokens),
-      finish,
-    }
-  })
+  const [{ tokens: all, logprobs: allLogprobs, stop_reason }] = sequences
+  if (allLogprobs.length !== all.length) {
+    throw new UserError(
+      `${server} gives ${allLogprobs.length} log-probabilities of ${all.length} sampled tokens: check its version.`,
+    )
+  }
+  // A server that goes on after a stop token, or past the limit, is cut to what was asked for.
+  const ended = all.findIndex((token) => stop.includes(token))
+  const length = Math.min(ended < 0 ? all.length : ended + 1, maxTokens)
+  const tokens = all.slice(0, length)
+  const finish = stop.includes(tokens[length - 1]) ? 'stop' : 'length'
+  if (stop_reason === 'stop' && finish === 'length' && length < maxTokens) {
+    throw new UserError(
+      `${server} ended a sample without a stop token at its end (of ${stop.join(', ')}): this client needs the token ` +
+        'that ended it, to train on it.',
+    )
+  }
+  const logprobs = allLogprobs.slice(0, length)
+  return {
+    tokens,
+    logprobs: temperature === 1 ? logprobs : unknown(tokens),
+    samplingLogprobs: temperature === 1 && topP === 1 ? logprobs : unknown(tokens),
+    finish,
+  }
 }

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { random } from '../../../random.ts'
+import { random, seedsOf } from '../../../random.ts'
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import { openCheckpoint, projections, weightShapes } from '../../checkpoint/model.ts'
 import type { Completion } from '../../contract.ts'
@@ -94,9 +94,9 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
   /** Samples of prompts of different lengths. */
   const generate = async (model: Model & { name: string }, sampling: { topP: number; stop: number[] }) => {
     const requests = [
-      { prompt: prompt(9, 1), n: 3, seed: 1 },
-      { prompt: prompt(1, 2), n: 2, seed: 2 },
-      { prompt: prompt(37, 5), n: 1, seed: 3 },
+      { prompt: prompt(9, 1), seeds: [1, 2, 3] },
+      { prompt: prompt(1, 2), seeds: [4, 5] },
+      { prompt: prompt(37, 5), seeds: [6] },
     ]
     const settings = { maxTokens: 12, temperature: 0.9, ...sampling }
     const groups = await gpu.generate(
@@ -156,7 +156,7 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
   it('samples the same after many generations of other shapes', async () => {
     const first = await generate(models[0], { topP: 1, stop: [] })
     for (let n = 1; n <= 70; n++) {
-      const requests = [{ prompt: prompt(3, n), n, seed: n }]
+      const requests = [{ prompt: prompt(3, n), seeds: seedsOf(n, n) }]
       const sampling = { maxTokens: 2, temperature: 1, topP: n % 2 === 0 ? 1 : 0.9, stop: [] }
       const job = { kind: 'generate', ...models[0], requests, sampling } as const
       await gpu.generate(

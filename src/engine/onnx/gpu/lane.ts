@@ -443,7 +443,7 @@ export function openGpuLane(
     },
     async generate(job, onTokens, check) {
       const slots = job.requests.flatMap((request, group) =>
-        Array.from({ length: request.n }, (_, sample) => ({ request, group, sample })),
+        request.seeds.map((seed, sample) => ({ request, group, sample, seed })),
       )
       const groups: Completion[][] = job.requests.map(() => [])
       const attempt = (started: readonly Slot[]) => {
@@ -585,16 +585,18 @@ interface Slot {
   request: SampleRequest
   /** Its number within the request. */
   sample: number
+  seed: number
   random: Random
   completion: Completion
 }
 
 /** A sample at its start, where a second try begins anew too. */
-function fresh({ request, sample }: Pick<Slot, 'request' | 'sample'>): Slot {
+function fresh({ request, sample, seed }: Pick<Slot, 'request' | 'sample' | 'seed'>): Slot {
   return {
     request,
     sample,
-    random: random('sample', request.seed, sample),
+    seed,
+    random: random('sample', seed),
     completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
   }
 }

@@ -1,6 +1,7 @@
 /** The GPU lane on a device with little memory: the CPU, whose tensors are counted. On a device the runtime itself refuses. */
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { seedsOf } from '../../../random.ts'
 import { openCheckpoint } from '../../checkpoint/model.ts'
 import type { NativeTensor, nativeProgram } from '../native.ts'
 import { openGpuLane } from './lane.ts'
@@ -56,7 +57,7 @@ async function laneWith(most: number) {
   )
 }
 
-const requests = [1, 2].map((seed) => ({ prompt: [5, 6, 7, seed], n: 3, seed }))
+const requests = [1, 2].map((seed) => ({ prompt: [5, 6, 7, seed], seeds: seedsOf(3, seed) }))
 const job = (count: number) =>
   ({
     kind: 'generate',

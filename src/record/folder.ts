@@ -7,29 +7,9 @@ import { join } from 'node:path'
 import { UserError } from '../errors.ts'
 import { jsonText, writeFileAtomic } from '../files.ts'
 import { isLock, lockFolder } from './lock.ts'
-import type { LookPlan } from './looks.ts'
-import type { Regrade } from './results.ts'
+import { isJobFolder } from './plan.ts'
+import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
 import { settle } from './staged.ts'
-
-/** Marks experiment.json as this project's. */
-const kind = 'message-board experiment'
-
-/** What experiment.json says. Two runs of equal `identity` compute the same, so their jobs are one another's. */
-export interface RunRecord {
-  identity: unknown
-  /** How often the verdict may be looked at while seeds are added (see looks.ts); absent where it is read once. */
-  looks?: LookPlan
-  /** What happened to this run that its configuration does not say. Kept by whoever opens the folder later. */
-  history?: History
-  [about: string]: unknown
-}
-
-export interface History {
-  /** The seeds with which a verdict was read at the plain level. */
-  read?: number[][]
-  /** Each time that its rollouts were graded again. */
-  regrades?: Regrade[]
-}
 
 export interface RunFolder {
   path: string
@@ -47,12 +27,8 @@ export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'
 /** Where metrics are logged for other tools (see log/tensorboard.ts). */
 export const logFolder = 'tensorboard'
 
-/** Names of jobs' folders: base-1, base-shared, baseline-s17, recipe-s18. */
-const jobFolder = /^(base-\d+|base-shared|(baseline|recipe)-s\d+)$/
-export const isJobFolder = (name: string): boolean => jobFolder.test(name)
-
 /** experiment.json of a record. */
-export const recordText = (record: RunRecord): string => jsonText({ ...record, kind, schemaVersion: 1 })
+export const recordText = (record: RunRecord): string => jsonText(record)
 
 /**
  * Refuses a folder that a run cannot use, and touches nothing: what can be known before the engine is opened.

@@ -1,0 +1,52 @@
+/**
+ * Who reads whom: a `Sight` is a pure function from a seat to the posts that it is shown. One line makes a new one;
+ * its name stands in the record. Touches nothing.
+ */
+import type { Random } from '../random.ts'
+import type { Ref } from './types.ts'
+
+/**
+ * What seat `seat` of `seats` (0-based) sees, in the order shown. A number is that seat's post in the round before; a
+ * pair [round, seat] is one of any earlier round. `round` is the reader's own. `draw` is a stream of this problem, seat
+ * and round alone, for sights that vary.
+ */
+export type Sight = (seat: number, seats: number, round: number, draw: Random) => readonly (number | Ref)[]
+
+/** A function under the name that records show. */
+export function named<F extends (...parts: never[]) => unknown>(name: string, sight: F): F {
+  return Object.defineProperty(sight, 'name', { value: name })
+}
+
+const everyone = (seats: number) => Array.from({ length: seats }, (_, seat) => seat)
+
+/** Each seat sees its own post alone: the baseline, in which nobody reads anybody. */
+export const own: Sight = (seat) => [seat]
+
+/** Each seat sees every post in the order of the seats: all readers share one prompt. */
+export const shared: Sight = (_seat, seats) => everyone(seats)
+
+/** Each seat sees its own post, then its right-hand neighbour's. */
+export const ring: Sight = (seat, seats) => (seats > 1 ? [seat, (seat + 1) % seats] : [seat])
+
+/** Seat 0, the hub, sees every post; the others see the hub's and their own. */
+export const star: Sight = (seat, seats) => (seat === 0 ? everyone(seats) : [0, seat])
+
+/** Seat 0 sees its own post; each other one sees its left-hand neighbour's, then its own. */
+export const chain: Sight = (seat) => (seat === 0 ? [0] : [seat - 1, seat])
+
+/** Each seat sees `k` of the posts, drawn anew for each problem, in the order of the seats. */
+export function randomOf(k: number): Sight {
+  return named(`random ${k}`, (_seat, seats, _round, draw) =>
+    draw
+      .shuffle(everyone(seats))
+      .slice(0, k)
+      .sort((a, b) => a - b),
+  )
+}
+
+/** Each seat sees every post of all earlier rounds, the oldest first. Every seat must have spoken in each. */
+export const everything: Sight = (_seat, seats, round) =>
+  Array.from({ length: round }, (_, earlier) => everyone(seats).map((seat): Ref => [earlier, seat])).flat()
+
+/** The sights that a command line can name. */
+export const sights: Readonly<Record<string, Sight>> = { own, shared, ring, star, chain }
