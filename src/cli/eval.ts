@@ -1,7 +1,6 @@
 /** `message-board eval`: plays protocols without training and prints what readers did. */
 import { join } from 'node:path'
 import { board } from '../board/protocols.ts'
-import { resolveProtocol } from '../board/protocol.ts'
 import { sights } from '../board/sights.ts'
 import { UserError } from '../errors.ts'
 import { type Arm, resolveArm } from '../experiment/arms.ts'
@@ -83,7 +82,12 @@ function playedArms(experiment: Experiment, flags: EvalFlags, seats: readonly Se
     return resolveArm(
       name,
       { protocol: board({ reads: sights[name] }) },
-      { sizes, train: { ...base.train, boards: Math.max(2, base.train.boards) }, sampling: base.sampling, model },
+      {
+        sizes,
+        train: { ...base.train, boards: Math.max(2, base.train.boards) },
+        sampling: base.sampling,
+        model,
+      },
     )
   }
   const names = flags.reads?.flatMap((name) => (name === 'both' ? ['own', 'shared'] : [name])) ?? ['own']
@@ -130,7 +134,9 @@ function endpointsOf(
   if (endpoint === undefined) {
     const elsewhere = seats.find(({ url }) => url !== null)
     if (elsewhere) {
-      throw new UserError(`--seat ${elsewhere.seat + 1} is at an endpoint: give --endpoint for the other seats too.`)
+      throw new UserError(
+        `--seat ${elsewhere.seat + 1} is at an endpoint: give --endpoint for the other seats too.`,
+      )
     }
     return undefined
   }

@@ -95,7 +95,11 @@ function program(): Command {
     .option('--out <folder>', 'run folder; the same command continues it')
     .option('--fresh', 'remove an earlier run in that folder first')
     .option('--arm <name>', 'train this arm; given again, another one; all unless told', listed)
-    .option('--shard <k/n>', 'run the k-th of n parts of the jobs; message-board merge joins them', shardNumber)
+    .option(
+      '--shard <k/n>',
+      'run the k-th of n parts of the jobs; message-board merge joins them',
+      shardNumber,
+    )
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
@@ -125,7 +129,11 @@ function program(): Command {
     .option('--concurrency <n>', 'requests at a time', wholeNumber(), 8)
     .option('--budget <tokens>', 'tokens of prompts and answers to pay for at most', wholeNumber())
     .option('--out <folder>', 'where answers are kept: the same command asks only for those that it lacks')
-    .option('--reads <sight>', 'who reads whom: own, shared, ring, star or chain; given again, another one', listed)
+    .option(
+      '--reads <sight>',
+      'who reads whom: own, shared, ring, star or chain; given again, another one',
+      listed,
+    )
     .option('--arm <name>', "play an arm's protocol instead; given again, another one", listed)
     .option('--seat <n=model@url>', 'seat n (from 1) is written by that model at that endpoint', listed)
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)

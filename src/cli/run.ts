@@ -42,13 +42,16 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
     const maxSeeds = maxSeedsOf(flags)
     if (flags.shard) {
       if (maxSeeds !== undefined) {
-        throw new UserError('--until-resolved looks at all jobs, and a shard has some: leave one of them out.')
+        throw new UserError(
+          '--until-resolved looks at all jobs, and a shard has some: leave one of them out.',
+        )
       }
       const { failed } = await runShard(experiment, flags.shard, options)
       end()
       await extras.settled()
       sayFailed(failed)
-      if (!flags.json) process.stderr.write(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
+      if (!flags.json)
+        process.stderr.write(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
       return failed.length === 0
     }
     const results = await runExperiment(experiment, { ...options, maxSeeds })

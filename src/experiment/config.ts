@@ -138,10 +138,13 @@ export function defineExperiment(choices: ExperimentChoices = {}): Experiment {
   }
   const twice = contrasts.find(
     ({ arm, against }, i) =>
-      arm === against || contrasts.some((other, j) => j < i && other.arm === arm && other.against === against),
+      arm === against ||
+      contrasts.some((other, j) => j < i && other.arm === arm && other.against === against),
   )
   if (twice) {
-    throw new UserError(`contrasts has ${twice.arm} against ${twice.against}: name different arms, each pair once.`)
+    throw new UserError(
+      `contrasts has ${twice.arm} against ${twice.against}: name different arms, each pair once.`,
+    )
   }
   return {
     choices: known,
@@ -299,7 +302,8 @@ const choicesSchema = z.strictObject({
     .min(1, 'must have at least one seed')
     .max(10_000)
     .refine((seeds) => new Set(seeds).size === seeds.length, {
-      error: ({ input }) => `must differ from each other, and ${firstRepeated(input as number[])} stands twice`,
+      error: ({ input }) =>
+        `must differ from each other, and ${firstRepeated(input as number[])} stands twice`,
     })
     .optional(),
   grader: z

@@ -51,7 +51,8 @@ export async function findModels(experiment: Experiment, options: LocateOptions 
       if (found.has(model)) continue
       // Where the tokenizer lies is said of the experiment's own model alone.
       const { engine } = experiment
-      const its = engine.name === 'tinker' && model !== experiment.model ? { ...engine, tokenizer: null } : engine
+      const its =
+        engine.name === 'tinker' && model !== experiment.model ? { ...engine, tokenizer: null } : engine
       found.set(model, await findModel({ model, engine: its }, options))
     }
   }

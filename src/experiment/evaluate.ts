@@ -2,7 +2,7 @@
  * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, and keeps
  * what they write in a file; writes nothing else.
  */
-import { type Interval, bootstrapMean, passAt } from '../stats/index.ts'
+
 import { countEpisodes, finalScores } from '../board/counts.ts'
 import { play, type Text, type Writer } from '../board/play.ts'
 import { policyWriter } from '../board/policy-writer.ts'
@@ -11,6 +11,7 @@ import type { Episode } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
 import { openEndpointWriter } from '../endpoint/writer.ts'
 import type { LocateOptions } from '../hub/model.ts'
+import { bootstrapMean, type Interval, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
@@ -167,7 +168,10 @@ interface PlayedProtocol {
 }
 
 /** pass@1 under the second protocol less that under the first, paired by problem. */
-function differenceOf(first: PlayedProtocol, second: PlayedProtocol): {
+function differenceOf(
+  first: PlayedProtocol,
+  second: PlayedProtocol,
+): {
   of: readonly [string, string]
   passAt1: number
   ci95: Interval
@@ -190,7 +194,14 @@ interface Player {
   /** What played, for the record. */
   record(): {
     models: { policy: string; model: string; sha256: string | null; adapter: string | null }[]
-    endpoints: { url: string; model: string; answers: string; tokens: number; requests: number; kept: number }[]
+    endpoints: {
+      url: string
+      model: string
+      answers: string
+      tokens: number
+      requests: number
+      kept: number
+    }[]
   }
   close(): Promise<void>
 }
@@ -201,7 +212,10 @@ async function enginePlayer(
   holdout: Problem[],
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
-  const playing = { ...experiment, arms: Object.fromEntries(arms.map((arm, i) => [`${i}`, arm])) } as Experiment
+  const playing = {
+    ...experiment,
+    arms: Object.fromEntries(arms.map((arm, i) => [`${i}`, arm])),
+  } as Experiment
   const found = await findModels(playing, { onDownload, onNotice, retries: { signal } })
   const engines = openEngines(playing, found, onNotice)
   const close: (() => Promise<void>)[] = []
@@ -276,7 +290,12 @@ async function endpointPlayer(
     writer: async () => byPolicy(new Map(opened.map(({ policy, writer }) => [policy, writer.write]))),
     record: () => ({
       models: opened.map(({ policy, model }) => ({ policy, model, sha256: null, adapter: null })),
-      endpoints: opened.map(({ url, model, answers, writer }) => ({ url, model, answers, ...writer.spent() })),
+      endpoints: opened.map(({ url, model, answers, writer }) => ({
+        url,
+        model,
+        answers,
+        ...writer.spent(),
+      })),
     }),
     close: async () => {
       for (const { writer } of opened) await writer.close()

@@ -19,7 +19,7 @@ import type { Job } from '../record/plan.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { EpisodeCredit } from '../train/credit/types.ts'
-import { isTrainingOver, trainSteps, tokensOf } from '../train/loop.ts'
+import { isTrainingOver, tokensOf, trainSteps } from '../train/loop.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
 import type { Engines } from './engine.ts'
@@ -80,7 +80,9 @@ export async function openAuthors(
     const shape = adapter !== null ? await adapterShape(adapter) : arm.train.lora
     // A policy that is alone has the job's own seed; of several, each has one of its own.
     const its = seed === null || name === sharedPolicy ? (seed ?? 0) : seedOf(seed, name)
-    const policy = await engine.createPolicy(learns || adapter !== null ? { lora: { ...shape, seed: its } } : {})
+    const policy = await engine.createPolicy(
+      learns || adapter !== null ? { lora: { ...shape, seed: its } } : {},
+    )
     authors.set(name, {
       policy,
       tokenizer: engine.tokenizer,
@@ -173,11 +175,13 @@ async function evaluate(
       problems.map((problem) => ({ problem })),
       { ...evaluationPlay(experiment, arm.protocol), seed: job.evaluationSeed },
     )
-    const lines = played.map(({ problem, episode }): RolloutLine => ({
-      phase: 'evaluation',
-      problem: lineProblem(problem),
-      rounds: mutableRounds(episode),
-    }))
+    const lines = played.map(
+      ({ problem, episode }): RolloutLine => ({
+        phase: 'evaluation',
+        problem: lineProblem(problem),
+        rounds: mutableRounds(episode),
+      }),
+    )
     await log.evaluated(lines, (performance.now() - started) / 1000)
     const scores = played.flatMap(({ episode }) => finalScores(episode, arm.protocol.final))
     onEvent({

@@ -9,11 +9,7 @@ import { builtInModel, type Experiment } from './config.ts'
 import { adapterFingerprint, decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
 
 /** The whole of experiment.json. Seeds are no part of the identity: adding one pays for that one alone. */
-export async function recordOf(
-  experiment: Experiment,
-  found: FoundModels,
-  split: Split,
-): Promise<RunRecord> {
+export async function recordOf(experiment: Experiment, found: FoundModels, split: Split): Promise<RunRecord> {
   const { arms, baseline, contrasts, seeds, model } = experiment
   const armRecords = await Promise.all(
     Object.entries(arms).map(async ([name, arm]) => [name, await armRecord(arm, found)] as const),
@@ -59,7 +55,10 @@ function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split
   }
 }
 
-async function armRecord({ protocol, credit, train, sampling, policies }: Arm, found: FoundModels): Promise<ArmRecord> {
+async function armRecord(
+  { protocol, credit, train, sampling, policies }: Arm,
+  found: FoundModels,
+): Promise<ArmRecord> {
   const named = await Promise.all(
     Object.entries(policies).map(async ([name, { model, adapter, trained }]) => {
       const start = adapter === null ? null : await adapterFingerprint(adapter)
@@ -82,6 +81,10 @@ async function armRecord({ protocol, credit, train, sampling, policies }: Arm, f
 const problemKey = ({ id, question, gold, parts }: Problem) => [id, question, gold, ...(parts ? [parts] : [])]
 
 /** Where an arm's adapter of a job lies: that of the policy named so, in the layout of the engine's `save`. */
-export function adapterFolder(checkpoint: string, policy: string, { policies }: Pick<Arm, 'policies'>): string {
+export function adapterFolder(
+  checkpoint: string,
+  policy: string,
+  { policies }: Pick<Arm, 'policies'>,
+): string {
   return Object.keys(policies).length === 1 ? checkpoint : join(checkpoint, policy)
 }
