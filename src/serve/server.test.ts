@@ -192,7 +192,7 @@ describe('what the server refuses', () => {
   })
 
   it('to let anything but its own script run', async () => {
-    for (const path of ['/', '/api/runs', '/nothing', '/files/a/table.md']) {
+    for (const path of ['/', '/api/runs', '/nothing', '/files/a/results.json']) {
       const { headers } = await ask(path)
       const policy = String(headers['content-security-policy'])
       expect(policy).toMatch(/^default-src 'none'/)
@@ -200,7 +200,7 @@ describe('what the server refuses', () => {
       expect(headers['x-content-type-options']).toBe('nosniff')
     }
     expect((await ask('/')).headers['content-security-policy']).toContain("frame-ancestors 'none'")
-    expect((await ask('/files/a/table.md')).headers['content-disposition']).toMatch(/^attachment/)
+    expect((await ask('/files/a/results.json')).headers['content-disposition']).toMatch(/^attachment/)
   })
 })
 
