@@ -127,6 +127,15 @@ export async function openJobLog(folder: string, { trains }: { trains: boolean }
   }
 }
 
+/** Another rollouts.jsonl for a job, and the progress that goes with it: the same lines, graded otherwise. */
+export function withRollouts(
+  progress: Progress,
+  rollouts: readonly RolloutLine[],
+): { text: string; progress: Progress } {
+  const text = rollouts.map((line) => `${JSON.stringify(line)}\n`).join('')
+  return { text, progress: { ...progress, bytes: { ...progress.bytes, rollouts: Buffer.byteLength(text) } } }
+}
+
 /** Keeps the whole story of a failure, for whoever mends it; the next try removes it. */
 export async function writeJobError(folder: string, story: string): Promise<void> {
   await writeFileAtomic(join(folder, errorFile), story)

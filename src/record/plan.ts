@@ -6,7 +6,7 @@
  *   trained job    an arm trained with one seed, and evaluated: `ARM-s17`
  */
 import type { SeedPart } from '../random.ts'
-import type { ArmRecord, Progress, RunRecord } from './schema.ts'
+import type { ArmRecord, Progress } from './schema.ts'
 
 export interface Job {
   /** Its folder's name. */
@@ -81,7 +81,7 @@ export function planJobs(planned: Planned): Job[] {
 export const armName = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/
 
 /** Names of jobs' folders: base-alone-1, board-s17. */
-const jobFolder = /^[A-Za-z][A-Za-z0-9_-]{0,39}-(s?\d+)$/
+const jobFolder = /^[A-Za-z][A-Za-z0-9_-]{0,44}-(s?\d+)$/
 export const isJobFolder = (name: string): boolean => jobFolder.test(name)
 
 export function isFinished(progress: Progress, { shared }: { shared: { data: { holdout: number } } }): boolean {
