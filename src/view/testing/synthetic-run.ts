@@ -16,6 +16,8 @@ import {
 import { board, debate, proposers } from '../../board/protocols.ts'
 import { own, ring, shared } from '../../board/sights.ts'
 import { type Episode, type Post, postOf } from '../../board/types.ts'
+import { readOutcome } from '../../experiment/job.ts'
+import { summarise } from '../../experiment/results.ts'
 import { writeJsonAtomic } from '../../files.ts'
 import { type Random, random } from '../../random.ts'
 import { type Job, planJobs } from '../../record/plan.ts'
@@ -30,7 +32,6 @@ import {
 } from '../../record/schema.ts'
 import type { Problem } from '../../tasks/types.ts'
 import { wordProblems } from '../../tasks/word-problems.ts'
-import { madeUpResults } from './made-up-results.ts'
 
 export interface SyntheticArm {
   protocol: ProtocolChoices
@@ -112,7 +113,7 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
     identity: {
       shared: {
         task: { name: task.name, ...task.config },
-        data: { train: split.train.length, holdout: split.holdout.length, sha256: '00' },
+        data: { train: split.train.length, holdout: split.holdout.length, dropped: split.dropped, sha256: '00' },
         evaluation: { baseRuns: 3, problemsAtOnce: 40, sampling, readTokens: null },
         grader,
         engine: { name: 'made up' },
@@ -161,11 +162,17 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
     })
   }
   if (choices.stopAfter !== undefined) return
-  const results = await madeUpResults(folder, record, {
-    model,
-    dropped: split.dropped,
-    failed: choices.failed === undefined ? [] : [{ job: choices.failed, why: 'step 3 failed: made up.' }],
-  })
+  const { failed } = choices
+  const results = summarise(
+    {
+      record,
+      failed: failed === undefined ? [] : [{ job: failed, why: 'step 3 failed: made up.' }],
+      finishedAt: '2026-01-01T00:00:00.000Z',
+    },
+    await Promise.all(
+      jobs.filter(({ name }) => name !== failed).map((job) => readOutcome(folder, job)),
+    ),
+  )
   await writeJsonAtomic(join(folder, 'results.json'), results)
 }
 
