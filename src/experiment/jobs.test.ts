@@ -10,10 +10,10 @@ import {
   simulate,
 } from '../engine/tinker/testing/server.ts'
 import { seedsOf } from '../random.ts'
+import { withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { openEngine } from './engine.ts'
 import type { RunEvent } from './job.ts'
-import { withoutTimings } from './results.ts'
 import { type RunOptions, runExperiment } from './run.ts'
 import { tinyExperiment } from './testing/tiny-experiment.ts'
 
@@ -52,7 +52,7 @@ function runOn(servers: Simulation[], options: Partial<RunOptions> = {}) {
   const experiment = tinyExperiment('tiny', {
     engine: { name: 'tinker', urls, tokenizer: model },
     train: { steps: 3, problemsPerStep: 2, learningRate: 1e-3, lora: { rank: 2, alpha: 32 } },
-    sampling: { train: { replies: { temperature: 1 } } },
+    sampling: { train: { trained: { temperature: 1 } } },
   })
   return runExperiment(experiment, {
     out: out(),
