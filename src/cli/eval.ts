@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { boards } from '../board/reads.ts'
 import { UserError } from '../errors.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
+import { shownAddress } from '../http.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
@@ -57,12 +58,14 @@ function endpointOf(flags: EvalFlags): EndpointChoice | undefined {
   const { endpoint: url, model, adapter } = flags
   if (url === undefined) return undefined
   if (model === undefined) {
-    throw new UserError(`--endpoint ${url} needs --model: give the model's name at that server.`)
+    throw new UserError(
+      `--endpoint ${shownAddress(url)} needs --model: give the model's name at that server.`,
+    )
   }
   if (adapter !== undefined) {
     throw new UserError('--adapter needs a model that is computed here: leave --adapter or --endpoint out.')
   }
-  const slug = `${url.replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
+  const slug = `${shownAddress(url).replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
   return {
     url,
     key: keyOf(url, flags.keyEnv),
@@ -78,7 +81,8 @@ function keyOf(url: string, variable: string | undefined): string | undefined {
   const name = variable ?? (isOpenAi ? 'OPENAI_API_KEY' : undefined)
   if (name === undefined) return undefined
   const key = process.env[name]
-  if (!key) throw new UserError(`The variable ${name} is not set: put the key of ${url} into it.`)
+  if (!key)
+    throw new UserError(`The variable ${name} is not set: put the key of ${shownAddress(url)} into it.`)
   return key
 }
 

@@ -5,7 +5,17 @@
 import { z } from 'zod'
 import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { fetchWithRetries, type RetryOptions, refusalOf, shown, whyUnanswered } from '../http.ts'
+import {
+  type Answer,
+  addressOf,
+  askWithRetries,
+  keyOf,
+  type RetryOptions,
+  refusalOf,
+  shown,
+  shownAddress,
+  whyUnanswered,
+} from '../http.ts'
 
 export interface EndpointOptions {
   /** The server's address up to `/v1`. */
@@ -37,6 +47,8 @@ export interface ChatAnswer {
 }
 
 export interface Endpoint {
+  /** The server's address without what may be secret in it: a login, a query. */
+  address: string
   /**
    * @throws UserError where the server refuses, does not answer after several tries, or answers what is no chat
    * completion; with the signal's reason where it was aborted.
@@ -59,15 +71,31 @@ const completionSchema = z.looseObject({
 /** Answers that are no chat completion, after which it is given up: a server that starts may say odd things. */
 const NONSENSE = 3
 
+/** Bytes of an answer: far above any text that a request asks for. */
+const LARGEST = 16 * 2 ** 20
+
 /** Rough, for servers that do not count: four characters a token. */
 export const estimateTokens = (text: string): number => Math.ceil(text.length / 4)
 
 export function openEndpoint({ url, model, key, retries }: EndpointOptions): Endpoint {
-  const address = addressOf(url)
+  const server = addressOf(url)
+  if (!server) {
+    throw new UserError(
+      `"${shownAddress(url)}" is no address of a server: give one such as http://localhost:8000/v1.`,
+    )
+  }
+  if (key !== undefined && server.authorization !== undefined) {
+    throw new UserError(`${server.shown} gets a login in its address and a key: give one of them.`)
+  }
+  const bearer = key === undefined ? undefined : `Bearer ${keyOf(key, 'The variable of --key-env')}`
+  const authorization = bearer ?? server.authorization
+  const secrets = [...server.secrets, ...(key === undefined ? [] : [key.trim()])]
+  const path = 'chat/completions'
+  const address = `${server.shown}/${path}`
   /** What the limit of new tokens is called: newer models of OpenAI refuse the name that all others know. */
   let limitName: 'max_tokens' | 'max_completion_tokens' = 'max_tokens'
 
-  const send = async (request: ChatRequest, signal?: AbortSignal): Promise<Response> => {
+  const send = async (request: ChatRequest, signal?: AbortSignal): Promise<Answer> => {
     const body = {
       model,
       messages: request.messages,
@@ -78,16 +106,17 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
     }
     const headers = {
       'content-type': 'application/json',
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(authorization === undefined ? {} : { authorization }),
     }
     try {
-      return await fetchWithRetries(
-        address,
+      return await askWithRetries(
+        server.to(path),
         { method: 'POST', headers, body: JSON.stringify(body) },
-        { attempts: 6, timeout: 600_000, ...retries, signal },
+        { attempts: 6, timeout: 600_000, limit: LARGEST, ...retries, signal },
       )
     } catch (error) {
       signal?.throwIfAborted()
+      if (error instanceof UserError) throw error
       throw new UserError(
         `${address} does not answer (${whyUnanswered(error)}): check that the server runs and the address is right.`,
       )
@@ -95,24 +124,17 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
   }
 
   return {
+    address: server.shown,
     async complete(request, signal) {
       for (let attempt = 1; ; attempt++) {
-        const response = await send(request, signal)
-        const text = await response.text().catch((error: unknown) => {
-          signal?.throwIfAborted()
-          return `broken off: ${whyUnanswered(error)}`
-        })
-        if (!response.ok) {
-          const said = refusalOf(text)
-          if (
-            response.status === 400 &&
-            limitName === 'max_tokens' &&
-            said.includes('max_completion_tokens')
-          ) {
+        const { status, text } = await send(request, signal)
+        if (status < 200 || status >= 300) {
+          const said = refusalOf(text, secrets)
+          if (status === 400 && limitName === 'max_tokens' && said.includes('max_completion_tokens')) {
             limitName = 'max_completion_tokens'
             continue
           }
-          throw refused(address, model, response.status, said)
+          throw refused(address, model, status, said)
         }
         const answer = parse(text)
         if (answer) {
@@ -128,21 +150,13 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
         }
         if (attempt === NONSENSE) {
           throw new UserError(
-            `${address} answers what is no chat completion (${shown(text)}): give the address of an ` +
+            `${address} answers what is no chat completion (${shown(text, secrets)}): give the address of an ` +
               'OpenAI-compatible server, which most often ends in /v1.',
           )
         }
       }
     },
   }
-}
-
-function addressOf(url: string): string {
-  const trimmed = url.replace(/\/+$/, '')
-  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
-    throw new UserError(`"${url}" is no address of a server: give one such as http://localhost:8000/v1.`)
-  }
-  return `${trimmed}/chat/completions`
 }
 
 function parse(text: string): z.infer<typeof completionSchema> | undefined {

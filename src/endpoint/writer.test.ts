@@ -245,6 +245,21 @@ describe('openEndpoint', () => {
     })
   })
 
+  it('sends the login of its address and shows it to nobody', async () => {
+    const said = { status: 400, body: { error: { message: 'user:pass-word is not to have this' } } }
+    server = await startChatServer(() => said)
+    const url = server.url.replace('//', '//user:pass-word@')
+    const endpoint = openEndpoint({ url, model: 'm', retries })
+    expect(endpoint.address).toBe(server.url)
+    const failed = await endpoint.complete(request).catch((error: Error) => error.message)
+    expect(failed).toContain(`${server.url}/chat/completions refuses (400: user:[hidden] is not`)
+    expect(server.asked[0].authorization).toBe(`Basic ${Buffer.from('user:pass-word').toString('base64')}`)
+    expect(() => openEndpoint({ url, model: 'm', key: 'k' })).toThrow(/a login in its address and a key/)
+    expect(() => openEndpoint({ url: server!.url, model: 'm', key: 'sk-1\nsk-2' })).toThrow(
+      /^The variable of --key-env holds a space, a line break or another character that no key has/,
+    )
+  })
+
   it('refuses an address that is none', () => {
     for (const url of ['localhost:8000/v1', 'nothing', 'file:///v1']) {
       expect(() => openEndpoint({ url, model: 'm' })).toThrow(

@@ -236,9 +236,10 @@ async function endpointPlayer(
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const { model } = experiment
+  const endpoint = openEndpoint({ url, model, key })
   const writer = await openEndpointWriter({
-    endpoint: openEndpoint({ url, model, key }),
-    identity: [url, model],
+    endpoint,
+    identity: [endpoint.address, model],
     onTokens,
     signal,
     ...rest,
@@ -248,7 +249,7 @@ async function endpointPlayer(
     record: () => ({
       model: { name: model, sha256: null },
       adapter: null,
-      endpoint: { url, answers: rest.answers, ...writer.spent() },
+      endpoint: { url: endpoint.address, answers: rest.answers, ...writer.spent() },
     }),
     close: () => writer.close(),
   }

@@ -27,7 +27,7 @@ import {
 } from '@huggingface/hub'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
-import { fetchWithRetries, type RetryOptions, whyUnanswered } from '../http.ts'
+import { fetchWithRetries, keyOf, plainAddress, type RetryOptions, whyUnanswered } from '../http.ts'
 
 export interface HubSettings {
   /** Where the hub is, without a slash at the end. */
@@ -47,13 +47,16 @@ export async function hubSettings(env: NodeJS.ProcessEnv = process.env): Promise
   // What `hf auth login` left behind.
   const tokenFile = tilde(env.HF_TOKEN_PATH ?? join(home, 'token'))
   const token = env.HF_TOKEN ?? (await readFile(tokenFile, 'utf8').catch(() => ''))
+  const tokenName = env.HF_TOKEN === undefined ? tokenFile : 'The variable HF_TOKEN'
   return {
-    endpoint: (env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, ''),
+    endpoint: plainAddress(env.HF_ENDPOINT || 'https://huggingface.co', hubAddress),
     cache: tilde(env.HF_HUB_CACHE ?? env.HUGGINGFACE_HUB_CACHE ?? join(home, 'hub')),
-    token: token.trim() || undefined,
+    token: token.trim() === '' ? undefined : keyOf(token, tokenName),
     offline: isOn(env.HF_HUB_OFFLINE) || isOn(env.TRANSFORMERS_OFFLINE),
   }
 }
+
+const hubAddress = { example: 'one such as https://huggingface.co as HF_ENDPOINT', key: 'HF_TOKEN' }
 
 export interface RepositoryName {
   type: 'model' | 'dataset'
@@ -211,7 +214,7 @@ function clientOf(repo: RepositoryName, { settings, retries }: HubOptions) {
     if (settings.token !== undefined && url.origin === hub.origin) {
       headers.set('authorization', `Bearer ${settings.token}`)
     }
-    return fetchWithRetries(input, { ...init, headers }, retries)
+    return fetchWithRetries(url, { ...init, headers }, retries)
   }
   const common = { hubUrl: settings.endpoint, fetch: request }
   const named = { type: repo.type, name: repo.name } as const

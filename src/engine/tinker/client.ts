@@ -9,12 +9,17 @@
 import type { z } from 'zod'
 import { LostError, UserError } from '../../errors.ts'
 import {
+  type Answer,
+  askWithRetries,
   fetchWithRetries,
   isUnsent,
+  keyOf,
   pause,
+  plainAddress,
   type RetryOptions,
   refusalOf,
   shown,
+  tinkerAddress,
   whyUnanswered,
 } from '../../http.ts'
 import { random } from '../../random.ts'
@@ -77,19 +82,23 @@ export interface Client {
 /** Answers that are not what they should be, after which it is given up: a server that starts may say odd things. */
 const NONSENSE = 3
 
+/** Bytes of an answer: the log-probabilities of some millions of tokens. */
+const LARGEST = 128 * 2 ** 20
+
 /** Least milliseconds between two requests for a result that the server does not hold open. */
 const SHORTEST_POLL = 100
 
 export function openClient(options: ClientOptions): Client {
   const {
-    key,
     attempts: usualAttempts = 10,
     delay = 1000,
     poll = 60_000,
     heartbeat = 10_000,
     concurrency = 128,
   } = options
-  const url = addressOf(options.url)
+  const url = plainAddress(options.url, tinkerAddress)
+  const key = options.key === undefined ? undefined : keyOf(options.key, 'The variable TINKER_API_KEY')
+  const secrets = key === undefined ? [] : [key]
   const stream = random('tinker', url)
   const jitter = () => stream.next()
   const headers: Record<string, string> = {
@@ -99,13 +108,8 @@ export function openClient(options: ClientOptions): Client {
   }
 
   /** One request and its answer's text, whatever its status. Throws LostError, Unsure or the signal's reason. */
-  async function send(
-    method: string,
-    path: string,
-    body: unknown,
-    retries: RetryOptions,
-  ): Promise<{ status: number; text: string }> {
-    const { repeat = 'always', attempts = usualAttempts, signal } = retries
+  async function send(method: string, path: string, body: unknown, retries: RetryOptions): Promise<Answer> {
+    const { repeat, attempts = usualAttempts, signal } = retries
     const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
     /** An error for a request that got no whole answer. */
     const unanswered = (error: unknown): Error => {
@@ -120,28 +124,23 @@ export function openClient(options: ClientOptions): Client {
         `${url} does not answer (${why}): check that the server runs, and run the same again to go on.`,
       )
     }
-    for (let attempt = 1; ; attempt++) {
-      const response = await fetchWithRetries(`${url}/api/v1/${path}`, init, {
+    try {
+      return await askWithRetries(`${url}/api/v1/${path}`, init, {
         delay,
         jitter,
+        limit: LARGEST,
         ...retries,
         attempts,
-      }).catch((error: unknown) => {
-        throw attempts === 1 && isTimeout(error) ? error : unanswered(error)
       })
-      try {
-        return { status: response.status, text: await response.text() }
-      } catch (error) {
-        // It broke off in the middle of the answer.
-        if (repeat === 'unsent' || attempt === NONSENSE) throw unanswered(error)
-        signal?.throwIfAborted()
-      }
+    } catch (error) {
+      if (error instanceof UserError || (attempts === 1 && isTimeout(error))) throw error
+      throw unanswered(error)
     }
   }
 
   /** An error for a status that is none of success. */
   function refusal(path: string, status: number, text: string, repeat: CallOptions['repeat']): Error {
-    const said = refusalOf(text)
+    const said = refusalOf(text, secrets)
     if (status === 401 || status === 403) {
       return new UserError(
         `${url} refuses the key (${status}: ${said}): put a valid one into the variable TINKER_API_KEY, and run the ` +
@@ -193,7 +192,7 @@ export function openClient(options: ClientOptions): Client {
   }
 
   const nonsense = (path: string, why: string, text: string) =>
-    `${url} answers ${path} with what the Tinker API does not know (${why}, in: ${shown(text)}): check that the ` +
+    `${url} answers ${path} with what the Tinker API does not know (${why}, in: ${shown(text, secrets)}): check that the ` +
     'address is that of a Tinker API server, and its version.'
 
   async function result<T>(
@@ -207,7 +206,7 @@ export function openClient(options: ClientOptions): Client {
     let oddities = 0
     for (;;) {
       const asked = performance.now()
-      let answer: { status: number; text: string }
+      let answer: Answer
       try {
         answer = await send('POST', path, body, { attempts: 1, timeout: poll, signal })
       } catch (error) {
@@ -258,9 +257,10 @@ export function openClient(options: ClientOptions): Client {
       { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
       sessionSchema,
     )
-    if (answer.error_message) throw new UserError(`${url} refuses a session: ${shown(answer.error_message)}`)
+    if (answer.error_message)
+      throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
     for (const said of [answer.warning_message, answer.info_message]) {
-      if (said) options.onNotice?.(`${url}: ${shown(said)}`)
+      if (said) options.onNotice?.(`${url}: ${shown(said, secrets)}`)
     }
     known = answer.session_id
     return known
@@ -290,6 +290,7 @@ export function openClient(options: ClientOptions): Client {
         { headers: { ...headers, accept: '*/*' } },
         { attempts: usualAttempts, delay, jitter },
       ).catch((error: unknown) => {
+        if (error instanceof UserError) throw error
         throw new LostError(`${url} does not answer (${whyUnanswered(error)}): check that the server runs.`)
       })
       if (response.ok) return Buffer.from(await response.arrayBuffer())
@@ -326,14 +327,6 @@ export function openClient(options: ClientOptions): Client {
 }
 
 const isTimeout = (error: unknown) => error instanceof DOMException && error.name === 'TimeoutError'
-
-function addressOf(url: string): string {
-  const trimmed = url.replace(/\/+$/, '')
-  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
-    throw new UserError(`"${url}" is no address of a server: give --url one such as http://localhost:8000.`)
-  }
-  return trimmed
-}
 
 type Read<T> = { ok: true; value: T } | { ok: false; why: string }
 

@@ -331,6 +331,25 @@ describe('a call that goes wrong', () => {
     )
   })
 
+  it('never hands a key on to another server, nor to a reader of its messages', async () => {
+    const other = await server({ key: 'secret-key' })
+    const here = await server({
+      key: 'secret-key',
+      fault: () => ({ status: 307, headers: { location: `${other.url}/api/v1/x` } }),
+    })
+    await expect(open([here], { key: 'secret-key' })).rejects.toThrow(
+      `${here.url} sends a request on to ${other.url}`,
+    )
+    expect(other.asked()).toEqual([])
+    await expect(open([other], { key: 'secret\nkey' })).rejects.toThrow(
+      /^The variable TINKER_API_KEY holds a space, a line break .*: put the key into it once more\.$/,
+    )
+    const repeats = await server({
+      fault: () => ({ status: 403, body: '{"detail":"secret-key may not"}' }),
+    })
+    await expect(open([repeats], { key: 'secret-key' })).rejects.toThrow(/\(403: \[hidden\] may not\)/)
+  })
+
   it('says so when a checkpoint is not on the server', async () => {
     const first = await (await engineOn()).createPolicy({ lora })
     const saved = join(folder, 'elsewhere')
