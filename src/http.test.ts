@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { UserError } from './errors.ts'
@@ -11,8 +12,11 @@ import {
   keyOf,
   plainAddress,
   refusalOf,
+  retryAfter,
   shown,
   shownAddress,
+  type Wait,
+  waitNotices,
 } from './http.ts'
 
 let close: (() => void)[] = []
@@ -185,5 +189,109 @@ describe('a secret', () => {
     const said = JSON.stringify({ error: { message: `no such key: ${secret}, sent as Bearer ${secret}` } })
     expect(refusalOf(said, [secret])).toBe('no such key: [hidden], sent as Bearer [hidden]')
     expect(shown(`${'x'.repeat(195)}${secret}`, [secret])).not.toContain('sk-')
+  })
+})
+
+describe('an answer', () => {
+  const endless = (chunk: Buffer, headers: Record<string, string> = {}) =>
+    server((_, response) => {
+      response.writeHead(200, headers)
+      const more = () => {
+        while (response.write(chunk));
+      }
+      response.on('drain', more)
+      more()
+    })
+
+  it('has a largest size, packed or not, and is not asked for again above it', async () => {
+    const plain = await endless(Buffer.alloc(2 ** 16, 'x'))
+    const limit = 2 ** 20
+    const message = /sends an answer of more than 1 MiB: check that the address is right/
+    expect(await refusal(askWithRetries(plain.url, {}, { ...quick, limit }))).toMatch(message)
+    expect(plain.asked).toHaveLength(1)
+    const bomb = gzipSync(Buffer.alloc(2 ** 26))
+    const packed = await server((_, response) =>
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb),
+    )
+    expect(await refusal(askWithRetries(packed.url, {}, { ...quick, limit }))).toMatch(message)
+    expect((await askWithRetries(packed.url, {}, { ...quick, limit: 2 ** 26 })).text).toHaveLength(2 ** 26)
+  })
+
+  it('has a latest moment, whatever comes in until then', async () => {
+    const drip = await server((_, response) => {
+      response.writeHead(200)
+      const timer = setInterval(() => response.write('.'), 5)
+      response.on('close', () => clearInterval(timer))
+    })
+    const started = performance.now()
+    const asked = askWithRetries(drip.url, {}, { ...quick, attempts: 2, timeout: 100 })
+    await expect(asked).rejects.toThrow('no answer within 0.1 s')
+    expect(performance.now() - started).toBeLessThan(1000)
+    expect(drip.asked).toHaveLength(2)
+  })
+
+  it('that breaks off is asked for again, unless it must not be', async () => {
+    const breaks = await server((_, response, nth) => {
+      response.writeHead(200, { 'content-length': '9' })
+      if (nth % 2 === 0) response.end('whole one')
+      else response.write('half', () => response.destroy())
+    })
+    expect((await askWithRetries(breaks.url, {}, quick)).text).toBe('whole one')
+    await expect(askWithRetries(breaks.url, {}, { ...quick, repeat: 'unsent' })).rejects.toThrow()
+    expect(breaks.asked).toHaveLength(3)
+  })
+})
+
+describe('a wait', () => {
+  it('is as long as the server asks, in every way that it may say so', () => {
+    const now = Date.parse('2026-01-01T00:00:00Z')
+    for (const [said, expected] of [
+      ['0', 0],
+      ['7', 7000],
+      ['1.5', 1500],
+      ['.5', 500],
+      [' 2 ', 2000],
+      ['Thu, 01 Jan 2026 00:00:30 GMT', 30_000],
+      ['Thursday, 01-Jan-26 00:00:30 GMT', 30_000],
+      ['Thu, 01 Jan 2015 00:00:30 GMT', 0],
+      ['-5', undefined],
+      ['soon', undefined],
+      ['1e3', undefined],
+      ['2026', 2_026_000],
+      ['Thu', undefined],
+      ['', undefined],
+      [null, undefined],
+    ] as const) {
+      expect(retryAfter(said, now), String(said)).toBe(expected)
+    }
+    fc.assert(fc.property(fc.string(), (text) => !Number.isNaN(retryAfter(text))))
+  })
+
+  it('is never so short that it is given up at once, nor longer than a minute', async () => {
+    const asks = async (after: string, delay: number) => {
+      const busy = await server((_, response) => response.writeHead(429, { 'retry-after': after }).end())
+      const waits: Wait[] = []
+      const controller = new AbortController()
+      const onWait = (wait: Wait) => {
+        waits.push(wait)
+        if (wait.milliseconds > 1000) controller.abort(new Error('enough'))
+      }
+      const { signal } = controller
+      const options = { ...quick, delay, onWait, signal }
+      await askWithRetries(busy.url, {}, options).catch(() => {})
+      return waits
+    }
+    const [first, second] = await asks('0', 20)
+    expect([first, second].map(({ milliseconds }) => milliseconds)).toEqual([20, 20])
+    expect(first.why).toBe('limits the rate (429)')
+    expect((await asks('86400', 1))[0].milliseconds).toBe(60_000)
+    expect((await asks('1.5', 1))[0].milliseconds).toBe(1500)
+  })
+
+  it('is told where a person would notice it, and not each time', () => {
+    const said: string[] = []
+    const tell = waitNotices('http://host', (text) => said.push(text))
+    for (const milliseconds of [100, 1999, 4200, 8000]) tell({ why: 'fails (503)', milliseconds })
+    expect(said).toEqual(['http://host fails (503): it is asked again in 4 s.'])
   })
 })

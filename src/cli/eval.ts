@@ -118,8 +118,16 @@ function evaluationText(found: Evaluation): string {
     lines.push([`${of[0]} - ${of[1]}`, `${signed(passAt1)} [${low}, ${high}], paired by problem`])
   }
   if (endpoint) {
-    const { tokens, requests, kept } = endpoint
+    const { tokens, requests, kept, flawed } = endpoint
+    const count = flawed.limit + flawed.filter + flawed.nothing
     lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${endpoint.answers}`])
+    if (count > 0) {
+      lines.push([
+        'no answer',
+        `${count} texts (${flawed.limit} thought until the limit, ${flawed.filter} filtered, ${flawed.nothing} empty) ` +
+          'count as they are and are not kept: the same command asks for them again',
+      ])
+    }
   }
   return lines.map(([name, value]) => `${name.padEnd(14)}${value}\n`).join('')
 }

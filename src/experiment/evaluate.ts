@@ -8,7 +8,7 @@ import { whatReadersDid } from '../board/readers.ts'
 import { playWith, policyWriter, type Writer } from '../board/rounds.ts'
 import type { Board, Reads } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
-import { openEndpointWriter } from '../endpoint/writer.ts'
+import { type EndpointWriter, openEndpointWriter } from '../endpoint/writer.ts'
 import { readJsonFile } from '../files.ts'
 import type { LocateOptions } from '../hub/model.ts'
 import { bootstrapMean, passAt } from '../stats/index.ts'
@@ -176,7 +176,7 @@ interface Player {
   record(): {
     model: { name: string; sha256: string | null }
     adapter: string | null
-    endpoint: { url: string; answers: string; tokens: number; requests: number; kept: number } | null
+    endpoint: ({ url: string; answers: string } & ReturnType<EndpointWriter['spent']>) | null
   }
   close(): Promise<void>
 }
@@ -231,12 +231,12 @@ async function enginePlayer(
 
 async function endpointPlayer(
   experiment: Experiment,
-  { signal }: EvaluationOptions,
+  { signal, onNotice }: EvaluationOptions,
   { url, key, ...rest }: EndpointChoice,
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const { model } = experiment
-  const endpoint = openEndpoint({ url, model, key })
+  const endpoint = openEndpoint({ url, model, key, onNotice })
   const writer = await openEndpointWriter({
     endpoint,
     identity: [endpoint.address, model],
