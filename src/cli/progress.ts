@@ -151,7 +151,7 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
 export function downloadProgress(stream: ProgressStream): (progress: DownloadProgress) => void {
   let said = -1
   return ({ name, done, total }) => {
-    const percent = Math.floor((100 * done) / total)
+    const percent = total > 0 ? Math.floor((100 * done) / total) : 100
     const step = stream.isTTY === true ? percent : percent - (percent % 10)
     if (step === said) return
     said = step
