@@ -10,6 +10,7 @@ import { withFlags } from './flags.ts'
 import type { EvalFlags } from './main.ts'
 import { downloadProgress, evaluationProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
+import { print, printJson, say } from './terminal.ts'
 
 export async function evaluateCommand(file: string | undefined, flags: EvalFlags): Promise<void> {
   const names = flags.reads === 'both' ? ['own', 'shared'] : [flags.reads]
@@ -36,9 +37,7 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
       texts: flags.out === undefined ? undefined : join(flags.out, 'texts.jsonl'),
       seed: flags.seed,
       onDownload: flags.json ? undefined : downloadProgress(process.stderr),
-      onNotice: (text) => {
-        process.stderr.write(`${text}\n`)
-      },
+      onNotice: say,
       onProgress: flags.json ? undefined : onProgress,
       signal,
     })
@@ -47,10 +46,10 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     if (!flags.json) end()
   }
   if (flags.json) {
-    process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
+    printJson(found)
     return
   }
-  process.stdout.write(evaluationText(found))
+  print(evaluationText(found))
 }
 
 /** The endpoint that the flags name, with the key from the environment. */

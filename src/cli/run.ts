@@ -12,6 +12,7 @@ import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
+import { print, printJson, say, tell } from './terminal.ts'
 
 /**
  * Runs; true when every job finished.
@@ -42,12 +43,12 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
     })
     end()
     await extras.settled()
-    process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
-    if (!flags.json)
-      process.stderr.write(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
+    if (flags.json) printJson(results)
+    else print(`\n${tableText(results)}`)
+    if (!flags.json) tell(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
     if (results.failed.length > 0) {
       const names = results.failed.map(({ job }) => job).join(', ')
-      process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
+      say(`${names} failed: the same command tries again and keeps the rest.`)
     }
     ignore()
     await extras.linger()
@@ -81,10 +82,7 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
       // The folder is there once the plan is.
       if (ui && event.type === 'plan' && !dashboard) {
         dashboard = start(out, {})
-        work = Promise.all([
-          work,
-          dashboard.then(({ url }) => process.stderr.write(`The run is at ${url}\n`)),
-        ])
+        work = Promise.all([work, dashboard.then(({ url }) => say(`The run is at ${url}`))])
       }
       if (toLog && event.type === 'step') work = work.then(() => toLog(event.job, event.metrics))
       // Told at the end, by `settled`.
@@ -95,7 +93,7 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
     /** A person who is looking may go on looking after the run's end. */
     async linger() {
       if (!dashboard || json || !process.stderr.isTTY) return
-      process.stderr.write(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
+      tell(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
       await stopped()
     },
     async close() {

@@ -1,5 +1,6 @@
 /** post.md: the finding in under 280 characters, with its interval and its verdict. Pure: reads results.json alone. */
 import type { Results } from '../experiment/results.ts'
+import { printableLine } from '../printable.ts'
 import { signed, three } from './rows.ts'
 
 /** What fits in one message; the file stays under it. */
@@ -8,7 +9,7 @@ const LIMIT = 280
 export function post(results: Results): string {
   const { arms, delta, model, task } = results
   const { baseline, recipe } = arms
-  const where = `${short(model.name)}, ${task.name.slice(0, 20)}, ${task.holdout} held out`
+  const where = `${printableLine(short(model.name)).slice(0, 30)}, ${printableLine(task.name).slice(0, 20)}, ${task.holdout} held out`
   const level = (name: string, arm: { passAt1: number; ci95: readonly [number, number] } | null) =>
     arm ? [`${name} ${three(arm.passAt1)} [${three(arm.ci95[0])}, ${three(arm.ci95[1])}]`] : []
   if (!delta || !baseline || !recipe) {
@@ -16,7 +17,7 @@ export function post(results: Results): string {
     return ended(`No comparison. pass@1: ${levels.join('; ') || 'no job finished'} (${where}).`)
   }
   const [low, high] = delta.ci95
-  const [ours, theirs] = [recipe, baseline].map(({ reads }) => reads.slice(0, 16))
+  const [ours, theirs] = [recipe, baseline].map(({ reads }) => printableLine(reads).slice(0, 16))
   return ended(
     `After RL, do copies that read the board "${ours}" answer better than with "${theirs}"? ` +
       `${verdicts[delta.verdict]}. pass@1 ${three(recipe.passAt1)} against ${three(baseline.passAt1)}, ` +
