@@ -2,6 +2,7 @@
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
 import { builtInModel, defineExperiment } from '../experiment/config.ts'
 import { fingerprint, versions } from '../experiment/engine.ts'
+import { print, printJson } from './terminal.ts'
 
 /** The least that the default experiment needs, in GiB. */
 const NEEDED_GIB = 2.5
@@ -25,14 +26,12 @@ export async function doctorCommand({ json }: { json?: boolean }): Promise<boole
     await policy(),
   ]
   const ok = facts.every((fact) => fact.ok)
-  if (json) process.stdout.write(`${JSON.stringify({ ok, facts }, null, 2)}\n`)
+  if (json) printJson({ ok, facts })
   else {
     for (const fact of facts) {
-      process.stdout.write(`${fact.ok ? 'ok  ' : 'FAIL'}  ${fact.name.padEnd(16)} ${fact.detail}\n`)
+      print(`${fact.ok ? 'ok  ' : 'FAIL'}  ${fact.name.padEnd(16)} ${fact.detail}\n`)
     }
-    process.stdout.write(
-      ok ? '\nThe default experiment runs here: message-board run\n' : '\nFix what FAILs first.\n',
-    )
+    print(ok ? '\nThe default experiment runs here: message-board run\n' : '\nFix what FAILs first.\n')
   }
   return ok
 }

@@ -4,6 +4,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
 const exit = { defect: 1, user: 2 } as const
@@ -89,6 +90,7 @@ function program(): Command {
   const root = new Command('message-board')
     .description("Train copies of a language model to read each other's notes, and know whether it helped.")
     .showHelpAfterError('Run with --help for the options.')
+    .configureOutput({ writeOut: print, writeErr: tell })
     .exitOverride()
 
   about(root.command('run').description('run an experiment, or continue one').argument('[experiment.ts]'))
@@ -239,14 +241,14 @@ async function main(): Promise<void> {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : exit.user
     // By name: an experiment file may bring a copy of the class with it.
     else if (error instanceof Error && error.name === 'UserError') {
-      process.stderr.write(`message-board: ${error.message}\n`)
+      say(`message-board: ${error.message}`)
       process.exitCode = exit.user
     } else if (error instanceof Error && error.name === 'Interrupted' && 'exitCode' in error) {
-      process.stderr.write(`\n${error.message}\n`)
+      tell(`\n${error.message}\n`)
       process.exitCode = Number(error.exitCode)
     } else {
-      process.stderr.write(`message-board: this is a defect, please report it.\n`)
-      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+      say('message-board: this is a defect, please report it.')
+      tell(`${error instanceof Error ? error.stack : String(error)}\n`)
       process.exitCode = exit.defect
     }
   }

@@ -11,6 +11,7 @@ import type { Device } from '../engine/onnx/device.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { plainAddress, tinkerAddress } from '../http.ts'
 import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
@@ -183,6 +184,8 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
   if (urls === undefined || urls.length === 0) {
     throw new UserError('The engine tinker needs a server: give --url http://host:8000.')
   }
+  // They are written into the run's folder.
+  for (const url of urls) plainAddress(url, tinkerAddress)
   if (model === undefined) {
     throw new UserError("The engine tinker needs --model: give the model's name at the server.")
   }

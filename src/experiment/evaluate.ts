@@ -9,7 +9,7 @@ import { policyWriter } from '../board/policy-writer.ts'
 import type { Protocol } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
-import { openEndpointWriter } from '../endpoint/writer.ts'
+import { type EndpointWriter, openEndpointWriter } from '../endpoint/writer.ts'
 import type { LocateOptions } from '../hub/model.ts'
 import { bootstrapMean, type Interval, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
@@ -194,14 +194,7 @@ interface Player {
   /** What played, for the record. */
   record(): {
     models: { policy: string; model: string; sha256: string | null; adapter: string | null }[]
-    endpoints: {
-      url: string
-      model: string
-      answers: string
-      tokens: number
-      requests: number
-      kept: number
-    }[]
+    endpoints: ({ url: string; model: string; answers: string } & ReturnType<EndpointWriter['spent']>)[]
   }
   close(): Promise<void>
 }
@@ -267,24 +260,17 @@ async function enginePlayer(
 }
 
 async function endpointPlayer(
-  { signal }: EvaluationOptions,
+  { signal, onNotice }: EvaluationOptions,
   endpoints: Readonly<Record<string, EndpointChoice>>,
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const opened = await Promise.all(
-    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => ({
-      policy,
-      model,
-      url,
-      answers: rest.answers,
-      writer: await openEndpointWriter({
-        endpoint: openEndpoint({ url, model, key }),
-        identity: [url, model],
-        onTokens,
-        signal,
-        ...rest,
-      }),
-    })),
+    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => {
+      const endpoint = openEndpoint({ url, model, key, onNotice })
+      const identity = [endpoint.address, model]
+      const writer = await openEndpointWriter({ endpoint, identity, onTokens, signal, ...rest })
+      return { policy, model, url: endpoint.address, answers: rest.answers, writer }
+    }),
   )
   return {
     writer: async () => byPolicy(new Map(opened.map(({ policy, writer }) => [policy, writer.write]))),

@@ -9,7 +9,7 @@ import { UserError } from '../errors.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { type LocateOptions, locateModel, modelFiles } from './model.ts'
 import { hubSettings } from './repository.ts'
-import { type FakeHub, startFakeHub } from './testing/fake-hub.ts'
+import { type FakeHub, type Fault, startFakeHub } from './testing/fake-hub.ts'
 
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)]
 let scratch: string
@@ -206,6 +206,76 @@ describe('a bad moment', () => {
     expect(await refusal('tests/tiny')).toMatch(/asked too much \(429\): wait.*set HF_TOKEN/)
     hub.fault = () => ({ status: 503 })
     expect(await refusal('tests/other')).toMatch(/fails \(503\).*again later/)
+  })
+
+  const portal = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Sign in</html>' }
+  const json = (value: unknown, headers: Record<string, string> = {}) => ({
+    status: 200,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(value),
+  })
+  const file = { type: 'file', path: 'config.json', size: 3, oid: 'a'.repeat(40) }
+  it.each<[string, string, (path: string) => Fault]>([
+    ["a network's own page", '/revision/', () => portal],
+    ['a page that calls itself JSON', '/revision/', () => ({ ...portal, headers: json(1).headers })],
+    ['a page with an error', '/revision/', () => ({ ...portal, status: 404, headers: json(1).headers })],
+    ['null', '/revision/', () => json(null)],
+    ['no commit', '/revision/', () => json({ sha: ['a'.repeat(40)] })],
+    ['a commit that is a path', '/revision/', () => json({ sha: '../../../x' })],
+    ['a page for a list', '/tree/', () => portal],
+    ['a list that is none', '/tree/', () => json({ files: [] })],
+    ['a list of nothing', '/tree/', () => json([null])],
+    ['a negative size', '/tree/', () => json([{ ...file, size: -5 }])],
+    ['no size', '/tree/', () => json([{ ...file, size: '3' }])],
+    ['no hash', '/tree/', () => json([{ ...file, oid: '../../x' }])],
+    ['a file twice', '/tree/', () => json([file, file])],
+    [
+      'a list that links to itself',
+      '/tree/',
+      (path) => json([file], { link: `<${hub.endpoint}${path}>; rel="next"` }),
+    ],
+    ['a list that links to others', '/tree/', () => json([], { link: '<http://localhost:1/x>; rel="next"' })],
+    ['a page for a file', '/resolve/', () => portal],
+  ])('says that it is no hub that answers %s', async (_, part, said) => {
+    hub.fault = ({ path }) => (path.includes(part) ? said(path) : undefined)
+    expect(await refusal('tests/tiny')).toMatch(
+      /^http:.* does not answer as a hub does \(.*\): sign in where the network asks for it, or check HF_ENDPOINT\.$/,
+    )
+  })
+
+  it('does not read on without end', async () => {
+    hub.fault = ({ path }) => (path.includes('/revision/') ? { ...json(1), body: 'without end' } : undefined)
+    expect(await refusal('tests/tiny')).toMatch(/sends an answer of more than 64 MiB/)
+    // An empty page that leads to itself.
+    hub.fault = ({ path }) =>
+      path.includes('/tree/') ? json([], { link: `<${hub.endpoint}${path}>; rel="next"` }) : undefined
+    expect(await refusal('tests/tiny')).toMatch(
+      /does not answer as a hub does \(a list of more than 1000 pages\)/,
+    )
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0' ? { status: 200, body: 'without end' } : undefined
+    expect(await refusal('tests/tiny')).toMatch(/model.safetensors does not arrive whole/)
+    expect(await readdir(join(cache, 'models--tests--tiny/snapshots', first))).not.toContain(
+      'model.safetensors',
+    )
+    // A few bytes at a time.
+    hub.asked.length = 0
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0' ? { after: 9 } : undefined
+    expect(await refusal('tests/tiny')).toMatch(/Cannot get tests\/tiny from .* What has come in is kept/)
+    expect(weightRequests()).toHaveLength(3)
+  })
+
+  it("uses the cache behind a network's own page, and says why", async () => {
+    const { folder } = await locate('tests/tiny')
+    hub.fault = () => portal
+    const notices: string[] = []
+    expect(await locate('tests/tiny', { onNotice: (text) => notices.push(text) })).toMatchObject({ folder })
+    expect(notices).toEqual([
+      expect.stringMatching(
+        /sign in where the network asks for it.* Until then, this uses tests\/tiny as it is/,
+      ),
+    ])
   })
 
   it('uses the cache without a network, and says so', async () => {
