@@ -8,7 +8,7 @@ import { mathGrader } from '../grade/grader.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { readPrompt } from './prompts.ts'
 import { own, shared } from './reads.ts'
-import { playRounds, type RoundsOptions } from './rounds.ts'
+import { type Ask, playRounds, playWith, policyWriter, type RoundsOptions } from './rounds.ts'
 
 const problems = ['a', 'b', 'c'].map((id) => ({ id, question: `What is ${id}?`, gold: '1' }))
 const options: RoundsOptions = {
@@ -95,5 +95,42 @@ describe('playRounds', () => {
     await expect(
       playRounds(policy, engine.tokenizer, problems, { ...options, readTokens: blank - 1 }),
     ).rejects.toThrow(/raise board.readTokens/)
+  })
+})
+
+describe('a thought', () => {
+  it('is neither graded nor read: what follows it is', async () => {
+    const asked: Ask[] = []
+    const says = (text: string) => ({ text, tokens: 9, cut: false, trace: null })
+    const texts = [
+      '<think>\\boxed{1}</think>\n\\boxed{2}',
+      '<think>\\boxed{2}</think>\\boxed{1}',
+      '<think>so \\boxed{1}',
+    ]
+    const { played } = await playWith(
+      async (asks) => {
+        asked.push(...asks)
+        return asks.map(({ n }) => Array.from({ length: n }, (_, i) => says(texts[i])))
+      },
+      problems.slice(0, 1),
+      { ...options, copies: 3 },
+    )
+    const [{ board }] = played
+    expect(board.notes.map(({ text }) => text)).toEqual(['\\boxed{2}', '\\boxed{1}', ''])
+    expect(board.replies.map(({ answer, correct }) => [answer, correct])).toEqual([
+      ['2', false],
+      ['1', true],
+      [null, false],
+    ])
+    expect(asked.at(-1)?.notes).toEqual(['\\boxed{2}', '\\boxed{1}', ''])
+  })
+
+  it('that the prompt opened is a thought from the first token on', async () => {
+    const tokenizer = { ...engine.tokenizer, opensThought: true }
+    const write = policyWriter(policy, tokenizer, { readTokens: 480 })
+    const ask = { problem: problems[0], notes: null, n: 1, seed: 5 }
+    const [[thinking]] = await write([ask], options.notes)
+    const [[plain]] = await policyWriter(policy, engine.tokenizer, { readTokens: 480 })([ask], options.notes)
+    expect(thinking).toEqual({ ...plain, text: `<think>${plain.text}` })
   })
 })

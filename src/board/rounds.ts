@@ -11,6 +11,7 @@ import { UserError } from '../errors.ts'
 import type { Grader } from '../grade/types.ts'
 import { type SeedPart, seedOf } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
+import { afterThought, thoughtOpens } from '../tokens/thought.ts'
 import { notePrompt, readPrompt } from './prompts.ts'
 import { layout } from './reads.ts'
 import type { Board, Post, Reads } from './types.ts'
@@ -178,7 +179,8 @@ async function write<Trace>(
     for (const { copies, problem } of asks) {
       const samples = texts[next++]
       copies.forEach((copy, i) => {
-        const { text, tokens, cut, trace } = samples[i]
+        const { tokens, cut, trace } = samples[i]
+        const { text } = afterThought(samples[i].text)
         written_C[copy] = { trace, post: { text, tokens, ...grader.grade(text, problem.gold), cut } }
       })
     }
@@ -202,9 +204,10 @@ export function policyWriter(
       asks.map(({ n, seed }, i) => ({ prompt: prompts[i], n, seed })),
       { ...sampling, stop: tokenizer.stop, onTokens, signal },
     )
+    const begun = tokenizer.opensThought ? thoughtOpens : ''
     return completions.map((samples, i) =>
       samples.map(({ tokens, logprobs, finish }) => ({
-        text: tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
+        text: begun + tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
         tokens: tokens.length,
         cut: finish === 'length',
         trace: { prompt: prompts[i], completion: tokens, logprobs },
