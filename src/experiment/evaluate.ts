@@ -2,19 +2,18 @@
  * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, and keeps
  * what they write in a file; writes nothing else.
  */
-import { join } from 'node:path'
-import { z } from 'zod'
 import { whatReadersDid } from '../board/readers.ts'
 import { playWith, policyWriter, type Writer } from '../board/rounds.ts'
 import type { Board, Reads } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
 import { openEndpointWriter } from '../endpoint/writer.ts'
-import { readJsonFile } from '../files.ts'
+import { adapterShape } from '../engine/checkpoint/adapter.ts'
+import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { LocateOptions } from '../hub/model.ts'
 import { bootstrapMean, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, findModel, openEngine, versions } from './engine.ts'
+import { decidingVersions, findModel, openEngine, versions } from './engine.ts'
 import { readLimit, roundSettings } from './job.ts'
 import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
@@ -252,12 +251,4 @@ async function endpointPlayer(
     }),
     close: () => writer.close(),
   }
-}
-
-/** Rank and alpha of an adapter, which a policy must be made with before the adapter can be loaded. */
-function adapterShape(folder: string): Promise<{ rank: number; alpha: number }> {
-  const schema = z
-    .looseObject({ r: z.number().int().positive(), lora_alpha: z.number().positive() })
-    .transform(({ r, lora_alpha }) => ({ rank: r, alpha: lora_alpha }))
-  return readJsonFile(join(folder, 'adapter_config.json'), schema)
 }

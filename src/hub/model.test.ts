@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { openCheckpoint } from '../engine/checkpoint/model.ts'
 import { UserError } from '../errors.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
@@ -68,7 +69,7 @@ afterEach(() => {
 function locate(name: string, over: Partial<LocateOptions & { token: string; offline: boolean }> = {}) {
   const { token, offline = false, ...rest } = over
   const settings = { endpoint: hub.endpoint, cache, token, offline }
-  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, ...rest })
+  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, check: readModelConfig, ...rest })
 }
 const refusal = (name: string, over?: Parameters<typeof locate>[1]) =>
   locate(name, over).then(

@@ -96,23 +96,13 @@ const eosSchema = z.union([idSchema, z.array(idSchema)]).nullish()
 const modelConfigSchema = z.looseObject({ vocab_size: z.number().int().positive(), eos_token_id: eosSchema })
 const generationConfigSchema = z.looseObject({ eos_token_id: eosSchema })
 
-/** The files that `loadTokenizer` reads where they exist. */
-export const tokenizerFiles = [
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'special_tokens_map.json',
-  'chat_template.jinja',
-  'config.json',
-  'generation_config.json',
-] as const
-
 export interface TokenizerOptions {
   /** What the chat template is given beside the chat, such as `{ enable_thinking: false }`. */
   template?: TemplateArguments
 }
 
 /**
- * Loads `tokenizer.json` and, where they exist, the rest of `tokenizerFiles` from a checkpoint folder. Throws UserError
+ * Loads `tokenizer.json` and, where they exist, the rest of `tokenizerFiles` (`files.ts`) from a checkpoint folder. Throws UserError
  * when a file is missing or malformed, when the vocabulary is larger than the model's embedding, when nothing says which
  * token ends a reply, and for a chat template that is broken or not supported.
  */
