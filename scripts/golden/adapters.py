@@ -29,12 +29,12 @@ FIXTURES = Path(__file__).resolve().parents[2] / "src" / "engine" / "fixtures"
 
 
 def make(base, options: dict, folder: Path | None) -> dict:
-    """Saves an adapter whose B is away from zero, or its settings alone; gives the settings as they were saved."""
+    """Saves an adapter whose matrices are away from zero, or its settings alone; gives the settings as they were saved."""
     torch.manual_seed(17)
     model = get_peft_model(copy.deepcopy(base), LoraConfig(**{"task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 3, **options}))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "lora_B" in name:
+            if "lora_B" in name or not parameter.any():
                 parameter.normal_(0, 0.3)
     model.peft_config["default"].base_model_name_or_path = "llama"
     scratch = folder or FIXTURES / "adapters" / "scratch"
