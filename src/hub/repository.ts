@@ -25,9 +25,10 @@ import {
   listFiles,
   modelInfo,
 } from '@huggingface/hub'
+import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
-import { fetchWithRetries, type RetryOptions, whyUnanswered } from '../http.ts'
+import { fetchWithRetries, type RetryOptions, shown, whyUnanswered } from '../http.ts'
 
 export interface HubSettings {
   /** Where the hub is, without a slash at the end. */
@@ -107,6 +108,7 @@ const isCommit = (revision: string) => /^[0-9a-f]{40}$/.test(revision)
  */
 export async function openRepository(repo: RepositoryName, options: HubOptions): Promise<Repository> {
   const { settings, onNotice = () => {} } = options
+  for (const name of [repo.name, repo.revision]) safeSegments(name)
   const root = join(settings.cache, getRepoFolderName(repo))
   const place: Place = {
     blobs: join(root, 'blobs'),
@@ -127,13 +129,13 @@ export async function openRepository(repo: RepositoryName, options: HubOptions):
   try {
     commit = await client.commit()
   } catch (error) {
-    const found = isUnreachable(error) ? await cached() : undefined
+    const found = isUnreachable(error) || error instanceof OddAnswer ? await cached() : undefined
     if (!found) throw explained(error, repo, settings)
     onNotice(`${settings.endpoint} cannot be reached: using ${repo.name} as it is in the cache.`)
     return found
   }
   if (commit !== repo.revision) {
-    const ref = join(place.refs, ...repo.revision.split('/'))
+    const ref = join(place.refs, ...safeSegments(repo.revision))
     await makeFolder(dirname(ref))
     await writeFileAtomic(ref, commit)
   }
@@ -154,8 +156,8 @@ export async function openRepository(repo: RepositoryName, options: HubOptions):
       if (!file) throw new Error(`${repo.name} has no file ${path}`)
       const pointer = join(folder, ...safeSegments(path))
       if (await exists(pointer)) return pointer
-      const blob = join(place.blobs, etagOf(file))
       try {
+        const blob = join(place.blobs, etagOf(file))
         await makeFolder(place.blobs)
         await makeFolder(dirname(pointer))
         if (!(await exists(blob))) await download(client, commit, file, blob, onBytes)
@@ -176,7 +178,7 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
         (text) => text.trim(),
         () => undefined,
       )
-  if (commit === undefined) return undefined
+  if (commit === undefined || !isCommit(commit)) return undefined
   const folder = join(place.snapshots, commit)
   const entries = await readdir(folder, { recursive: true }).catch(() => [])
   const files: RepositoryFile[] = []
@@ -201,6 +203,22 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
 
 type Client = ReturnType<typeof clientOf>
 
+/** An answer that no hub gives: a network's sign-in page, or a server that is something else. */
+class OddAnswer extends Error {}
+
+/** Bytes of an answer other than a file; files in a repository, and answers that list them. */
+const LONGEST_ANSWER = 1 << 26
+const MOST_FILES = 100_000
+const MOST_PAGES = 1000
+
+const entrySchema = z.looseObject({
+  type: z.string(),
+  path: z.string(),
+  size: z.number().int().nonnegative(),
+  oid: z.string().optional(),
+  lfs: z.looseObject({ oid: z.string() }).nullish(),
+})
+
 /** What is asked of the hub, for one repository. */
 function clientOf(repo: RepositoryName, { settings, retries }: HubOptions) {
   const hub = new URL(settings.endpoint)
@@ -214,31 +232,72 @@ function clientOf(repo: RepositoryName, { settings, retries }: HubOptions) {
     return fetchWithRetries(input, { ...init, headers }, retries)
   }
   const common = { hubUrl: settings.endpoint, fetch: request }
+  /** For answers that are read whole, of which there may be so many. */
+  const short = () => {
+    let left = MOST_PAGES
+    const fetch: typeof request = async (input, init) => {
+      if (left-- === 0) throw new OddAnswer('a list of files without end')
+      return atMost(await request(input, init), LONGEST_ANSWER)
+    }
+    return { ...common, fetch }
+  }
+  /** The client's own complaints, and what it stumbles over, are all of one kind: the answer was odd. */
+  const asked = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work
+    } catch (error) {
+      retries?.signal?.throwIfAborted()
+      if (error instanceof HubApiError || error instanceof OddAnswer || isUnreachable(error)) throw error
+      throw new OddAnswer(shown((error as Error).message))
+    }
+  }
   const named = { type: repo.type, name: repo.name } as const
   return {
     async commit(): Promise<string> {
       const { name, revision } = repo
-      const asked = { ...common, name, revision, additionalFields: ['sha' as const] }
-      const { sha } = await (repo.type === 'model' ? modelInfo(asked) : datasetInfo(asked))
-      if (!isCommit(sha)) throw new Error(`the hub named the commit '${sha}'`)
+      const wanted = { ...short(), name, revision, additionalFields: ['sha' as const] }
+      const { sha } = await asked<{ sha?: unknown }>(
+        repo.type === 'model' ? modelInfo(wanted) : datasetInfo(wanted),
+      )
+      if (typeof sha !== 'string' || !isCommit(sha)) throw new OddAnswer(`the commit ${JSON.stringify(sha)}`)
       return sha
     },
     async list(commit: string): Promise<ListFileEntry[]> {
-      const files: ListFileEntry[] = []
-      for await (const entry of listFiles({ ...common, repo: named, revision: commit, recursive: true })) {
-        if (entry.type === 'file') files.push(entry)
+      const collect = async () => {
+        const files: ListFileEntry[] = []
+        for await (const entry of listFiles({ ...short(), repo: named, revision: commit, recursive: true })) {
+          if (!entrySchema.safeParse(entry).success) throw new OddAnswer('a list of what are no files')
+          if (entry.type === 'file') files.push(entry)
+          if (files.length > MOST_FILES) throw new OddAnswer(`more than ${MOST_FILES} files`)
+        }
+        return files
       }
-      return files
+      return asked(collect())
     },
     /** A file's bytes from `start` on. */
     async bytes(commit: string, path: string, start: number): Promise<Response> {
-      const info = await fileDownloadInfo({ ...common, repo: named, path, revision: commit })
-      if (!info) throw new Error(`the hub lists ${path} and does not give it`)
+      const info = await asked(fileDownloadInfo({ ...common, repo: named, path, revision: commit }))
+      if (!info) throw new OddAnswer(`it lists ${path} and does not give it`)
       const response = await request(info.url, start > 0 ? { headers: { range: `bytes=${start}-` } } : {})
       if (!response.ok) throw new HubApiError(info.url, response.status)
       return response
     },
   }
+}
+
+/** The same answer, whose body fails where it is longer. */
+function atMost(response: Response, bytes: number): Response {
+  if (response.body === null) return response
+  let left = bytes
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      left -= chunk.length
+      if (left < 0) controller.error(new OddAnswer(`more than ${bytes} bytes`))
+      else controller.enqueue(chunk)
+    },
+  })
+  const { status, statusText, headers } = response
+  return new Response(response.body.pipeThrough(counted), { status, statusText, headers })
 }
 
 /** Downloads in a row that bring nothing, after which it is given up. */
@@ -308,6 +367,9 @@ async function continueDownload(
       }
       position += bytes.length
       onBytes(position)
+      if (position > file.size) {
+        throw new OddAnswer(`more of ${file.path} than the ${file.size} bytes that it lists`)
+      }
     }
     if (position < file.size) throw new TypeError(endedEarly)
   } finally {
@@ -319,7 +381,7 @@ async function continueDownload(
 function etagOf(file: ListFileEntry): string {
   const etag = file.lfs?.oid ?? file.oid
   if (etag === undefined || !/^[0-9a-f]{40,64}$/.test(etag)) {
-    throw new Error(`the hub gives no hash of ${file.path}`)
+    throw new OddAnswer(`no hash of ${file.path}`)
   }
   return etag
 }
@@ -418,6 +480,12 @@ function explained(error: unknown, repo: RepositoryName, { endpoint, token, cach
     return new UserError(
       `Cannot get ${name} from ${endpoint} (${whyUnanswered(error)}): check the network and run the same again, ` +
         'or name a folder that holds it. What has come in is kept.',
+    )
+  }
+  if (error instanceof OddAnswer) {
+    return new UserError(
+      `${endpoint} answers what no hub does (${error.message}): a sign-in page of your network may stand before it. Open it ` +
+        'in a browser, or check HF_ENDPOINT. What has come in is kept.',
     )
   }
   if ((error as NodeJS.ErrnoException).code === 'ENOSPC') {

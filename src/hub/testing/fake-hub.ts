@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 
 /** What goes wrong: a status, a connection that ends at once or after so many bytes of body, or other bytes. */
 export type Fault =
-  | { status: number; headers?: Record<string, string> }
+  | { status: number; headers?: Record<string, string>; body?: string }
   | 'hang up'
   | { after: number }
   | 'other bytes'
@@ -67,7 +67,7 @@ export async function startFakeHub(repositories: readonly FakeRepository[]): Pro
     const fault = hub.fault(asked)
     if (fault === 'hang up') return request.socket.destroy()
     if (typeof fault === 'object' && 'status' in fault)
-      return response.writeHead(fault.status, fault.headers).end('no')
+      return response.writeHead(fault.status, fault.headers).end(fault.body ?? 'no')
     answer(request, response, url, fault)
   })
   await new Promise<void>((resolve) => server.listen(0, resolve))
