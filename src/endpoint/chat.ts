@@ -3,9 +3,10 @@
  * only.
  */
 import { z } from 'zod'
-import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { fetchWithRetries, type RetryOptions, refusalOf, shown, whyUnanswered } from '../http.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
+import type { TemplateArguments } from '../tokens/template.ts'
 
 export interface EndpointOptions {
   /** The server's address up to `/v1`. */
@@ -14,6 +15,12 @@ export interface EndpointOptions {
   model: string
   /** Sent as a bearer token. */
   key?: string
+  /**
+   * What the model's chat template is given beside the chat, such as `{ enable_thinking: false }`: sent as
+   * `chat_template_kwargs`, which vLLM, SGLang and llama.cpp pass on. They decide the answers, so they belong to the
+   * writer's identity.
+   */
+  template?: TemplateArguments
   retries?: RetryOptions
 }
 
@@ -62,7 +69,7 @@ const NONSENSE = 3
 /** Rough, for servers that do not count: four characters a token. */
 export const estimateTokens = (text: string): number => Math.ceil(text.length / 4)
 
-export function openEndpoint({ url, model, key, retries }: EndpointOptions): Endpoint {
+export function openEndpoint({ url, model, key, template = {}, retries }: EndpointOptions): Endpoint {
   const address = addressOf(url)
   /** What the limit of new tokens is called: newer models of OpenAI refuse the name that all others know. */
   let limitName: 'max_tokens' | 'max_completion_tokens' = 'max_tokens'
@@ -75,6 +82,7 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
       temperature: request.temperature,
       top_p: request.topP,
       seed: request.seed,
+      ...(Object.keys(template).length > 0 && { chat_template_kwargs: template }),
     }
     const headers = {
       'content-type': 'application/json',
@@ -138,11 +146,13 @@ export function openEndpoint({ url, model, key, retries }: EndpointOptions): End
 }
 
 function addressOf(url: string): string {
-  const trimmed = url.replace(/\/+$/, '')
-  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
+  const address = URL.canParse(url) ? new URL(url) : undefined
+  if (!address || !/^https?:$/.test(address.protocol)) {
     throw new UserError(`"${url}" is no address of a server: give one such as http://localhost:8000/v1.`)
   }
-  return `${trimmed}/chat/completions`
+  // A query stays where it is: Azure's servers ask for `?api-version=`.
+  address.pathname = `${address.pathname.replace(/\/+$/, '')}/chat/completions`
+  return address.href
 }
 
 function parse(text: string): z.infer<typeof completionSchema> | undefined {

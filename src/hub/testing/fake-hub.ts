@@ -172,5 +172,5 @@ function sendBytes(
     return
   }
   // What is written must have left before the connection ends.
-  response.write(part.subarray(0, after), () => setTimeout(() => response.destroy(), 20))
+  response.write(part.subarray(0, after), () => setTimeout(() => response.destroy(), 100))
 }
