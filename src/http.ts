@@ -115,16 +115,10 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 /** Whether a request that got no answer was never sent, for no connection was made. */
 export const isUnsent = (error: unknown): boolean => unmade.has(whyUnanswered(error))
 
-/** Codes of a certificate whose authority is not known here. */
-const untrusted = /SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|CERT_UNTRUSTED/
-
 /** Why a request got no answer, in a few words: the system's code where there is one. */
 export function whyUnanswered(error: unknown): string {
   const { cause } = error as { cause?: { code?: string; message?: string } }
-  const why = cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error))
-  return untrusted.test(why)
-    ? `${why}: its certificate is not trusted here; name a file with its authority's in NODE_EXTRA_CA_CERTS`
-    : why
+  return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error))
 }
 
 /** Characters of what a server said that an error shows. */

@@ -3,9 +3,9 @@
  * only.
  */
 import { z } from 'zod'
+import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { fetchWithRetries, type RetryOptions, refusalOf, shown, whyUnanswered } from '../http.ts'
-import type { ChatMessage } from '../tokens/chat.ts'
 import type { TemplateArguments } from '../tokens/template.ts'
 
 export interface EndpointOptions {
@@ -146,13 +146,11 @@ export function openEndpoint({ url, model, key, template = {}, retries }: Endpoi
 }
 
 function addressOf(url: string): string {
-  const address = URL.canParse(url) ? new URL(url) : undefined
-  if (!address || !/^https?:$/.test(address.protocol)) {
+  const trimmed = url.replace(/\/+$/, '')
+  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
     throw new UserError(`"${url}" is no address of a server: give one such as http://localhost:8000/v1.`)
   }
-  // A query stays where it is: Azure's servers ask for `?api-version=`.
-  address.pathname = `${address.pathname.replace(/\/+$/, '')}/chat/completions`
-  return address.href
+  return `${trimmed}/chat/completions`
 }
 
 function parse(text: string): z.infer<typeof completionSchema> | undefined {
