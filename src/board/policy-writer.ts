@@ -1,6 +1,8 @@
 /** Texts by policies, with the tokens that training needs: a `Writer` over the engine contract. */
-import type { ChatTokenizer, Policy } from '../engine/contract.ts'
+import type { Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
+import type { ChatTokenizer } from '../tokens/chat.ts'
+import { thoughtOpens } from '../tokens/thought.ts'
 import type { Ask, Writer } from './play.ts'
 
 /** A sampled text as training needs it. */
@@ -41,9 +43,10 @@ export function policyWriter(
         its.map((a, i) => ({ prompt: prompts[i], seeds: asks[a].seeds })),
         { ...sampling, stop: tokenizer.stop, onTokens, signal },
       )
+      const begun = tokenizer.opensThought ? thoughtOpens : ''
       its.forEach((a, i) => {
         texts[a] = completions[i].map(({ tokens, logprobs, finish }) => ({
-          text: tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
+          text: begun + tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
           tokens: tokens.length,
           cut: finish === 'length',
           trace: { prompt: prompts[i], completion: tokens, logprobs },

@@ -3,7 +3,7 @@
  * One wording for every arm and every model: arms differ in which notes are shown, never in what is said about
  * them. Short on purpose: a small policy pays for each token in time and in attention.
  */
-import type { ChatMessage } from '../engine/contract.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
 
 /**
  * The first round: solve the problem and post a note of key steps that ends in a boxed answer. `parts` are what this

@@ -1,7 +1,8 @@
 /** `message-board doctor`: the facts of this machine that decide what can run on it. */
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
+import { fingerprint } from '../engine/checkpoint/fingerprint.ts'
 import { builtInModel, defineExperiment } from '../experiment/config.ts'
-import { fingerprint, versions } from '../experiment/engine.ts'
+import { versions } from '../experiment/engine.ts'
 import { print, printJson } from './terminal.ts'
 
 /** The least that the default experiment needs, in GiB. */

@@ -18,6 +18,7 @@ import {
   waitNotices,
   whyUnanswered,
 } from '../http.ts'
+import type { TemplateArguments } from '../tokens/template.ts'
 
 export interface EndpointOptions {
   /** The server's address up to `/v1`; a login in it is sent, and a query goes with every request. */
@@ -26,6 +27,12 @@ export interface EndpointOptions {
   model: string
   /** Sent as a bearer token. */
   key?: string
+  /**
+   * What the model's chat template is given beside the chat, such as `{ enable_thinking: false }`: sent as
+   * `chat_template_kwargs`, which vLLM, SGLang and llama.cpp pass on. They decide the answers, so they belong to the
+   * writer's identity.
+   */
+  template?: TemplateArguments
   retries?: RetryOptions
   /** Told what a person should know though the work goes on. */
   onNotice?: (text: string) => void
@@ -126,6 +133,7 @@ export function openEndpoint({
   url,
   model,
   key: given,
+  template = {},
   retries,
   onNotice = () => {},
 }: EndpointOptions): Endpoint {
@@ -154,6 +162,7 @@ export function openEndpoint({
       messages: request.messages,
       [form.limit]: request.maxTokens,
       ...Object.fromEntries(Object.entries(fields).filter(([name]) => !form.without.has(name as Droppable))),
+      ...(Object.keys(template).length > 0 && { chat_template_kwargs: template }),
     }
     const headers = {
       'content-type': 'application/json',

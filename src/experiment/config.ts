@@ -15,6 +15,7 @@ import { plainAddress, tinkerAddress } from '../http.ts'
 import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
+import type { TemplateArguments } from '../tokens/template.ts'
 import type { Credit } from '../train/credit/types.ts'
 import type { TrainSampling } from '../train/loop.ts'
 import type { TrainChoices } from '../train/options.ts'
@@ -45,6 +46,8 @@ export interface ExperimentChoices {
   /** Training seeds: each arm is trained once with each. */
   seeds?: number[]
   grader?: Grader
+  /** What chat templates are given beside the chat: `{ enable_thinking: false }`. */
+  template?: TemplateArguments
   engine?: EngineChoices
 }
 
@@ -94,6 +97,7 @@ export interface Experiment {
   evaluation: Settings['evaluation'] & { sampling: Sampling }
   seeds: number[]
   grader: Grader
+  template: TemplateArguments
   engine: EngineChoice
 }
 
@@ -162,6 +166,7 @@ export function defineExperiment(choices: ExperimentChoices = {}): Experiment {
     },
     seeds: known.seeds ?? settings.seeds,
     grader: known.grader ?? mathGrader,
+    template: known.template ?? {},
     engine: engineOf(known),
   }
 }
@@ -310,7 +315,17 @@ const choicesSchema = z.strictObject({
     })
     .optional(),
   grader: z
-    .custom<Grader>((value) => typeof value === 'object' && value !== null && 'grade' in value)
+    .custom<Grader>(
+      (value) => isObject(value) && isFunction((value as Partial<Grader>).grade),
+      'must be a grader, such as { name, version, grade }',
+    )
+    .refine(
+      ({ name, version }) => [name, version].every((said) => typeof said === 'string' && said !== ''),
+      'must have a name and a version, by which its grades are known',
+    )
+    .optional(),
+  template: z
+    .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
     .optional(),
   engine: z
     .strictObject({

@@ -21,6 +21,11 @@ export function taskNamed(name: string, sizes: Partial<Sizes>): Task {
   if (name === 'math') return math(size)
   if (/\.(jsonl|parquet)$/.test(name)) return fromFile(name, size)
   if (name.endsWith('SVAMP.json')) return svamp({ ...size, path: name })
+  if (name.endsWith('.json')) {
+    throw new UserError(
+      `${name} is one JSON value: give a task's rows one a line, as .jsonl, or as .parquet.`,
+    )
+  }
   if (/[\\/]/.test(name)) return gsm8k({ ...size, folder: join(name) })
   throw new UserError(
     `There is no task "${name}": give word-problems, gsm8k, svamp, math, a .jsonl or .parquet file, a SVAMP.json, or ` +

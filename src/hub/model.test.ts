@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { openCheckpoint } from '../engine/checkpoint/model.ts'
 import { UserError } from '../errors.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
@@ -68,7 +69,7 @@ afterEach(() => {
 function locate(name: string, over: Partial<LocateOptions & { token: string; offline: boolean }> = {}) {
   const { token, offline = false, ...rest } = over
   const settings = { endpoint: hub.endpoint, cache, token, offline }
-  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, ...rest })
+  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, check: readModelConfig, ...rest })
 }
 const refusal = (name: string, over?: Parameters<typeof locate>[1]) =>
   locate(name, over).then(
@@ -301,6 +302,94 @@ describe('a bad moment', () => {
     expect(await refusal('tests/tiny', { offline: true })).toMatch(
       /holds tests\/tiny in part .*run again with a network/,
     )
+  })
+})
+
+describe('what is no hub', () => {
+  const page = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Sign in</html>' }
+
+  it('but a sign-in page is said to be one, and the cache serves meanwhile', async () => {
+    hub.fault = () => page
+    const message =
+      /answers what no hub does \(.*Sign in.*\): a sign-in page of your network may stand before it/
+    expect(await refusal('tests/tiny')).toMatch(message)
+    hub.fault = ({ path }) => (path.includes('/tree/') ? page : undefined)
+    expect(await refusal('tests/tiny')).toMatch(message)
+    hub.fault = ({ path }) => (path.includes('/resolve/') ? page : undefined)
+    expect(await refusal('tests/tiny')).toMatch(/answers what no hub does \(Expected size information\)/)
+    hub.fault = () => undefined
+    await locate('tests/tiny')
+    hub.fault = () => page
+    const notices: string[] = []
+    await locate('tests/tiny', { onNotice: (text) => notices.push(text) })
+    expect(notices).toEqual([
+      expect.stringMatching(/cannot be reached: using tests\/tiny as it is in the cache/),
+    ])
+  })
+
+  it.each<[string, string, RegExp]>([
+    ['a list that is none', '{"a": 1}', /answers what no hub does/],
+    ['files that are none', '[null]', /a list of what are no files/],
+    [
+      'a negative size',
+      '[{"type": "file", "path": "config.json", "size": -1}]',
+      /a list of what are no files/,
+    ],
+    [
+      'a file without a hash',
+      '[{"type": "file", "path": "config.json", "size": 1}, {"type": "file", "path": "tokenizer.json", "size": 1}, ' +
+        '{"type": "file", "path": "model.safetensors", "size": 1}]',
+      /no hash of config.json/,
+    ],
+  ])('gives %s', async (_, body, message) => {
+    hub.fault = ({ path }) => (path.includes('/tree/') ? { status: 200, body } : undefined)
+    expect(await refusal('tests/tiny')).toMatch(message)
+  })
+
+  it('names a commit that is none', async () => {
+    hub.fault = () => ({ status: 200, body: '{"_id": "1", "id": "tests/tiny", "sha": "../../x"}' })
+    expect(await refusal('tests/tiny')).toMatch(/the commit "..\/..\/x"/)
+  })
+
+  it('lists without end', async () => {
+    hub.fault = ({ path }) =>
+      path.includes('/tree/')
+        ? { status: 200, body: '[]', headers: { link: `<${hub.endpoint}${path}>; rel="next"` } }
+        : undefined
+    expect(await refusal('tests/tiny')).toMatch(/a list of files without end/)
+  })
+
+  it('sends more than it lists', async () => {
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0'
+        ? { status: 200, body: 'x'.repeat(weights().length + 1) }
+        : undefined
+    expect(await refusal('tests/tiny')).toMatch(/more of model.safetensors than the \d+ bytes that it lists/)
+  })
+})
+
+describe('a name', () => {
+  it.each([
+    'tests/tiny@../../..',
+    'tests/tiny@..',
+    'tests/tiny@a/../../b',
+    'tests/tiny@/x',
+    'tests/..',
+    '../x@main',
+  ])('that leads out of the cache is refused: %s', async (name) => {
+    expect(await refusal(name)).toMatch(/is no name of a file or revision|no checkpoint in/)
+    expect(await refusal(name, { offline: true })).toMatch(
+      /is no name of a file or revision|no checkpoint in/,
+    )
+    expect(hub.asked).toEqual([])
+    expect(await readdir(cache)).toEqual([])
+  })
+
+  it('whose commit in the cache is none is not followed', async () => {
+    const { folder } = await locate('tests/tiny')
+    await writeFile(join(cache, 'models--tests--tiny/refs/main'), `../snapshots/${first}`)
+    expect(await refusal('tests/tiny', { offline: true })).toMatch(/is not in the cache/)
+    expect(existsSync(folder)).toBe(true)
   })
 })
 

@@ -119,6 +119,7 @@ const isCommit = (revision: string) => /^[0-9a-f]{40}$/.test(revision)
  */
 export async function openRepository(repo: RepositoryName, options: HubOptions): Promise<Repository> {
   const { settings, onNotice = () => {} } = options
+  for (const name of [repo.name, repo.revision]) safeSegments(name)
   const root = join(settings.cache, getRepoFolderName(repo))
   const place: Place = {
     blobs: join(root, 'blobs'),
@@ -151,7 +152,7 @@ export async function openRepository(repo: RepositoryName, options: HubOptions):
     return found
   }
   if (commit !== repo.revision) {
-    const ref = join(place.refs, ...repo.revision.split('/'))
+    const ref = join(place.refs, ...safeSegments(repo.revision))
     await makeFolder(dirname(ref))
     await writeFileAtomic(ref, commit)
   }
@@ -194,7 +195,7 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
         (text) => text.trim(),
         () => undefined,
       )
-  if (commit === undefined) return undefined
+  if (commit === undefined || !isCommit(commit)) return undefined
   const folder = join(place.snapshots, commit)
   const entries = await readdir(folder, { recursive: true }).catch(() => [])
   const files: RepositoryFile[] = []

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { taskNamed } from '../experiment/tasks.ts'
 import { fromFile, parseJsonLines } from './files.ts'
 
 let folder: string
@@ -92,6 +93,12 @@ describe('fromFile', () => {
     const split = await fromFile(path, { train: 3, holdout: 2, holdoutPath }).load()
     expect(split.dropped).toBe(1)
     expect(split.train.map(({ gold }) => gold).toSorted()).toEqual(['1', '2'])
+  })
+
+  it('says that an empty file is empty, and that one JSON value is no file of rows', async () => {
+    const path = await file('empty.jsonl', [])
+    await expect(fromFile(path, { train: 1, holdout: 1 }).load()).rejects.toThrow(/empty.jsonl is empty/)
+    expect(() => taskNamed('./rows.json', {})).toThrow(/rows.json is one JSON value: give .* as .jsonl/)
   })
 
   it('refuses a missing file, and more problems than there are', async () => {

@@ -103,6 +103,7 @@ export async function readProblems(path: string): Promise<Problem[]> {
       `Cannot read the task file ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`,
     )
   }
+  if (text.trim() === '') throw new UserError(`The task file ${path} is empty. Copy or write it again.`)
   return parseJsonLines(text, path)
 }
 

@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { LostError, UserError } from '../../errors.ts'
 import { readJsonFile } from '../../files.ts'
 import { shown } from '../../http.ts'
-import { loadTokenizer } from '../../tokens/tokenizer.ts'
+import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
 import type { Engine } from '../contract.ts'
 import { type ClientOptions, openClient } from './client.ts'
 import { openFleet } from './fleet.ts'
@@ -16,7 +16,7 @@ import { loraPolicy } from './policy.ts'
 import { openServer, type Server } from './server.ts'
 import { capabilitiesSchema } from './wire.ts'
 
-export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
+export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'>, TokenizerOptions {
   /** The servers' addresses, each with the same model. */
   urls: readonly string[]
   /** The model's name there. */
@@ -31,8 +31,8 @@ export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
  * @throws UserError where none does, or where one does not have the model.
  */
 export async function openTinkerEngine(options: TinkerEngineOptions): Promise<Engine> {
-  const { urls, model, tokenizer: folder, ...client } = options
-  const tokenizer = await loadTokenizer(folder)
+  const { urls, model, tokenizer: folder, template, ...client } = options
+  const tokenizer = await loadTokenizer(folder, { template })
   const { onNotice = () => {} } = client
   const asked = await Promise.all(
     [...new Set(urls)].map(async (url) => {
