@@ -86,10 +86,7 @@ export function plainCharacters(text: string): string {
 const PHRASES: [RegExp, string][] = [
   [/\bper cent\b/gi, 'percent'],
   [/\b(?:the )?(?:empty|null) set\b/gi, '\\emptyset '],
-  [
-    /\b(?:the set of )?(?:all |any )?(?:the )?(?:non-?negative) real(?:s\b| numbers?\b)/gi,
-    '[0,\\infty)',
-  ],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?(?:non-?negative) real(?:s\b| numbers?\b)/gi, '[0,\\infty)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?positive real(?:s\b| numbers?\b)/gi, '(0,\\infty)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?negative real(?:s\b| numbers?\b)/gi, '(-\\infty,0)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| numbers?\b)/gi, '\\mathbb{R}'],

@@ -46,7 +46,9 @@ function missingPoints(e: Expression): Expression[] | null {
   // `x \neq 1, x \neq 2`, `x \neq 1, 2`
   const first = e.items.length > 0 ? missingPoints(e.items[0]) : null
   if (first === null) return null
-  const rest = e.items.slice(1).map((item) => (item.kind === 'relation' ? missingPoints(item) : pointsOf(item)))
+  const rest = e.items
+    .slice(1)
+    .map((item) => (item.kind === 'relation' ? missingPoints(item) : pointsOf(item)))
   return rest.some((points) => points === null) ? null : [...first, ...rest.flatMap((points) => points ?? [])]
 }
 

@@ -298,7 +298,10 @@ function readLetters(
   const previous = before.trimEnd().at(-1) ?? ''
   if (lower === 'and' || lower === 'or') return [{ type: 'mark', text: ',' }]
   if (lower === 'percent' || lower === 'percentage' || lower === 'pct') return [{ type: 'mark', text: '%' }]
-  if (/^(?:minus|negative|plus)$/.test(lower) && /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next))
+  if (
+    /^(?:minus|negative|plus)$/.test(lower) &&
+    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
+  )
     return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
   const power = SCALES.get(lower)
   if (power !== undefined) return [{ type: 'scale', power }]
@@ -313,7 +316,8 @@ function readLetters(
   }
   const afterFactor = /[\d})]/.test(previous)
   if (/\d/.test(previous) && /^(?:st|nd|rd|th)$/.test(run)) return []
-  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? ''))) return [{ type: 'unit', text: run }]
+  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
+    return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]
   const symbols = [...run.replace(/[^A-Za-z]/g, '')].map((text): TokenBody => ({ type: 'symbol', text }))
   if (inText) return [{ type: 'words', text: lower }]
