@@ -10,6 +10,7 @@
  * Anything else reads null. A verifier that takes the last number of the text instead would give a reply that was
  * cut in its working the number it was cut at, and pay for luck.
  */
+import { namesSet } from './characters.ts'
 import { LONGEST_EXPRESSION } from './expression.ts'
 import { type Formula, formulaAt, formulas, isCutOpen } from './formulas.ts'
 
@@ -37,7 +38,9 @@ function displaysOnOneLine(text: string): string {
     .replace(/\\(begin|end)\{(?:equation|align|aligned|gather|displaymath)\*?\}/g, (_, side) =>
       side === 'begin' ? '\\[' : '\\]',
     )
-    .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) => display.replace(/\s+/g, ' '))
+    .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) =>
+      display.replace(/\s+/g, ' ').replace(/ (?=(?:\\\]|\$\$)$)/, ''),
+    )
 }
 
 /** Without bold face and backticks; two stars between operands are a power. */
@@ -97,8 +100,11 @@ function closedBoxes(text: string): Box[] {
       if (!box) continue
       // What is too long to be an answer is not copied: nested boxes would make that quadratic.
       const isLong = found.index - box.inside > LONGEST_EXPRESSION
-      const content = isLong ? TOO_LONG : unwrap(text.slice(box.inside, found.index))
-      if (content === '') continue
+      const inside = isLong ? TOO_LONG : unwrap(text.slice(box.inside, found.index))
+      if (inside === '') continue
+      const content = isLong
+        ? TOO_LONG
+        : signBefore(text, box.start) + inside + percentAfter(text, opening.lastIndex)
       // A box around boxes holds their answer.
       while (boxes.length > 0 && boxes[boxes.length - 1].start > box.start) boxes.pop()
       boxes.push({ start: box.start, end: found.index + 1, content })
@@ -106,6 +112,14 @@ function closedBoxes(text: string): Box[] {
   }
   return boxes
 }
+
+/** The minus sign of a whole formula that stands before its box: `x = -\\boxed{5}`. */
+const signBefore = (text: string, start: number): string =>
+  /(?:^|[=$]|\\[([]) ?[-−] ?(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start)) ? '-' : ''
+
+/** The percent sign or word that stands right after a box. */
+const percentAfter = (text: string, end: number): string =>
+  /^(?:\$|\\\))? ?(?:\\?%|(?:percent|pct)\b)/.test(text.slice(end, end + 12)) ? '\\%' : ''
 
 /** A box's content without the boxes, dollar signs and spaces around it. */
 function unwrap(content: string): string {
@@ -156,7 +170,11 @@ function readStatement(text: string): string | null {
     const isLast = sentence.length === after.length
     const negated =
       NEGATION.test(statement[0]) || new RegExp(`^(?:\\w+ ){0,2}(?:${NEGATION.source})`, 'i').test(sentence)
-    const answer = negated ? (isLast ? readLast(sentence) : null) : readStated(sentence, isLast, isHash)
+    const answer = negated
+      ? isLast
+        ? readLast(`not ${sentence}`)
+        : null
+      : readStated(sentence, isLast, isHash)
     if (answer !== null) return answer
   }
   return null
@@ -239,7 +257,7 @@ function trimmed(text: string, atStart: RegExp, atEnd: RegExp): string {
 const OPENING =
   /^(?:(?:approximately|about|roughly|around|nearly|exactly|simply|just|only|therefore|thus|indeed|clearly|a total of|equal to|given by|(?:the )?(?:option|choice|number|value)) )+/i
 /** The letter of an option; `A` before a word is an article. */
-const OPTION = /^\(?(?:[B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
+const OPTION = /^\(?([B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
 /** Between the items of a list; the second takes a unit before it. */
 const JOINS = [/^ ?, ?(?:and |or )?(?=[^ ])|^ (?:and|or|to) /i, /^(?: [A-Za-z]+){1,2} (?:and|or) /]
 /** Between the parts of one quantity: `3 hours 20 minutes`. */
@@ -249,8 +267,9 @@ const COMPOUND =
 /** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, an option. */
 function readLeading(text: string, isHeading: boolean): string | null {
   const sentence = trimmed(text, /[\s*]/, /\s/).slice(0, LONGEST_EXPRESSION).replace(OPENING, '')
+  if (namesSet(sentence)) return trimmed(sentence, /\s/, /[\s.!*]/)
   const first = formulaAt(sentence, 0)
-  if (first === null) return isCutOpen(sentence) ? null : (OPTION.exec(sentence)?.[0] ?? null)
+  if (first === null) return isCutOpen(sentence) ? null : (OPTION.exec(sentence)?.[1] ?? null)
   const list = [first]
   for (let next = nextItem(sentence, first); next !== null; next = nextItem(sentence, next)) list.push(next)
   const last = list[list.length - 1]
@@ -308,7 +327,7 @@ function readWords(sentence: string): string | null {
 
 /** Says that what follows it, in its clause, is not so. */
 const DENIES =
-  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;:]){0,40}$/i
+  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
 
 /** The last number or mathematics of a sentence that it does not deny; of an equation, its value. */
 function readLast(sentence: string): string | null {

@@ -109,3 +109,7 @@ export function formulaOfWords(text: string): string {
   if (!/[a-z]{4}|\\\{/i.test(text)) return text
   return PHRASES.reduce((so, [phrase, formula]) => so.replace(phrase, formula), text)
 }
+
+/** Whether `text` begins with a set that is named in words, such as `all real numbers except 2`. */
+export const namesSet = (text: string): boolean =>
+  /^[a-z]/i.test(text) && /^(?:\\mathbb|\\emptyset|[([])/.test(formulaOfWords(text))

@@ -44,13 +44,13 @@ const FUNCTION = /(?:a?(?:sin|cos|tan|cot|sec|csc)|arc(?:sin|cos|tan)|ln|log|exp
 /** A variable, or a few capitals side by side. */
 const NAME = /(?:[A-Z]{1,3}|[a-z])(?![A-Za-z]|['’](?!\())/y
 /** What may stand right after a part of a formula and belongs to it. */
-const ATTACHED = /[A-Za-z]+|['′]+(?=[\s(=])|!(?=[\d(]| ?[+*/^=×÷-])|°[CF]?|[_^]/y
+const ATTACHED = /[A-Za-z]+|['′]+(?=[\s(=])|!(?=[\d(.,;:)]| ?[+*/^=×÷-])|°[CF]?|[_^]/y
 /** Signs and words of a number, and the half of the day of a time. */
 const AFTER_NUMBER =
   / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|€/iy
 const MIXED = / \d+\/\d+(?![\d/])/y
 const OPERATOR =
-  / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])/y
+  / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
 const RELATION = /[=<>≤≥⩽⩾≠≈∈∪]|\\(?:le|ge|lt|gt|ne|eq|approx|in|cup)/
 const CLOSING: Record<string, RegExp> = { '(': /[)\]]/, '[': /[)\]]/, '{': /\}/, '|': /\|/ }
 
@@ -85,8 +85,12 @@ export function formulaAt(sentence: string, at: number): Formula | null {
   if (delimited) {
     const content = (delimited[1] ?? delimited[2] ?? delimited[3] ?? delimited[4]).trim()
     const prose = content.replace(/\\[a-zA-Z]+(?:\{[^{}]*\})?/g, '')
-    if (content !== '' && !PROSE.test(prose))
-      return { start: at, end: DELIMITED.lastIndex, content, delimited: true }
+    if (content !== '' && !PROSE.test(prose)) {
+      // A sign or a word after the delimiter belongs to the number: `$25$%`, `$3$ million`.
+      const closed = DELIMITED.lastIndex
+      const end = /\d$/.test(content) ? endOf(AFTER_NUMBER, sentence, closed) : closed
+      return { start: at, end, content: content + sentence.slice(closed, end), delimited: true }
+    }
   }
   const end = runEnd(sentence, at)
   const content = sentence.slice(at, end).trim()

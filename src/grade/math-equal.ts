@@ -76,7 +76,10 @@ function readingsOf(text: string): Expression[] {
 /** Text that the grammar does not know, stripped of what only sets it. */
 function plainText(text: string): string {
   return plainCharacters(text)
-    .replace(/\\(?:left|right|displaystyle|boxed|fbox)(?![a-zA-Z])|\\[()[\],;:! $]|[\s$~*]/g, '')
+    .replace(
+      /(\\\\)|\\(?:left|right|displaystyle|boxed|fbox)(?![a-zA-Z])|\\[()[\],;:! $]|[\s$~*]/g,
+      (_, row) => row ?? '',
+    )
     .replace(/\\(?:text[a-z]*|math[a-z]*|mbox|operatorname)\{([^{}]*)\}/g, '$1')
     .replace(/\\[dtc]frac/g, '\\frac')
     .replace(/\{([^{}\\])\}/g, '$1')

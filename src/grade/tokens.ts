@@ -39,7 +39,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -238,6 +238,9 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
     if (!mark) throw new Unreadable()
     // A full stop ends a sentence; anywhere else it is no part of an answer.
     if (mark[0] === '.') {
+      // ... but of `sq. ft`.
+      if (/^(?:words|unit)$/.test(tokens.at(-1)?.type ?? '') && /^ ?[a-z]/.test(text.slice(at, at + 2)))
+        continue
       if (/\S/.test(text.slice(at).replace(/[\s$*}\\)\]]/g, ''))) throw new Unreadable()
       continue
     }
