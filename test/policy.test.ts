@@ -12,7 +12,7 @@ import { mathGrader } from '../src/grade/grader.ts'
 import { passAt } from '../src/stats/index.ts'
 import { wordProblems } from '../src/tasks/word-problems.ts'
 
-const folder = join(import.meta.dirname, '../policies/word-problems')
+const folder = join(import.meta.dirname, '../policies/small')
 
 /** Made by scripts/golden/policy.py with transformers. */
 interface Golden {

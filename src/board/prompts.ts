@@ -5,14 +5,16 @@
  */
 import type { ChatMessage } from '../engine/contract.ts'
 
-/** Round one: solve the problem and post a note of key steps that ends in a boxed answer. */
-export function notePrompt(question: string): ChatMessage[] {
-  return [
-    {
-      role: 'user',
-      content: `${question}\n\nPost a short note: the key steps, then the answer in \\boxed{}.`,
-    },
-  ]
+/**
+ * Round one: solve the problem and post a note of key steps that ends in a boxed answer. A writer that was dealt
+ * `parts` of the problem is told them after the question, and to post what it knows.
+ */
+export function notePrompt(question: string, parts: readonly string[] = []): ChatMessage[] {
+  const content =
+    parts.length === 0
+      ? `${question}\n\nPost a short note: the key steps, then the answer in \\boxed{}.`
+      : `${question}\n\nYou know: ${parts.join(' ')}\n\nPost a short note: what you know, the key steps, then the answer in \\boxed{}.`
+  return [{ role: 'user', content }]
 }
 
 /**

@@ -2,6 +2,7 @@
  * Every default of an experiment, in one place, with its reason: the reference's settings for a model that a user
  * names, and the same settings fitted to the size of the built-in policy. Data only.
  */
+import { referenceSizes, type Sizes } from '../tasks/sizes.ts'
 import type { TrainOptions } from '../train/options.ts'
 
 /** Temperature and nucleus of one round. */
@@ -12,7 +13,7 @@ export interface Sampling {
 
 export interface Settings {
   /** How many problems a task gives that an experiment does not name. */
-  problems: { train: number; holdout: number }
+  problems: Sizes
   board: {
     /** Copies of the model: each posts one note and writes one reply. */
     copies: number
@@ -37,7 +38,7 @@ export interface Settings {
 
 /** The reference experiment's settings (Qwen2.5-1.5B-Instruct on GSM8K). */
 export const referenceSettings: Settings = {
-  problems: { train: 512, holdout: 120 },
+  problems: referenceSizes,
   board: { copies: 4, noteTokens: 256, replyTokens: 384, readTokens: 1536 },
   train: {
     steps: 40,
