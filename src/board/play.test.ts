@@ -10,7 +10,7 @@ import type { Problem } from '../tasks/types.ts'
 import { type Ask, type PlayOptions, play, type Table, type Writer } from './play.ts'
 import { policyWriter, type Rollout } from './policy-writer.ts'
 import { readPrompt } from './prompts.ts'
-import { type ProtocolChoices, resolveProtocol } from './protocol.ts'
+import { type ProtocolChoices, resolveProtocol, sharedPolicy } from './protocol.ts'
 import { board, debate, proposers, revisers } from './protocols.ts'
 import { own, randomOf, shared } from './sights.ts'
 

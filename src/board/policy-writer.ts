@@ -3,7 +3,8 @@ import type { Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import type { ChatTokenizer } from '../tokens/chat.ts'
 import { thoughtOpens } from '../tokens/thought.ts'
-import type { Ask, Writer } from './play.ts'
+import type { Problem } from '../tasks/types.ts'
+import { type Ask, type PlayedRounds, type PlayOptions, play, type Writer } from './play.ts'
 
 /** A sampled text as training needs it. */
 export interface Rollout {
@@ -55,6 +56,21 @@ export function policyWriter(
     }
     return texts
   }
+}
+
+/** Plays a protocol on each problem with one author for every seat, whatever policies the seats name. */
+export function playPolicy(
+  author: Author,
+  problems: readonly Problem[],
+  { readTokens = null, onTokens, signal, ...options }: PlayOptions & Partial<PolicyWriterOptions>,
+): Promise<PlayedRounds<Rollout>> {
+  const named = new Map(options.protocol.seats.map(({ policy }) => [policy, author]))
+  const writer = policyWriter(named, { readTokens, onTokens, signal })
+  return play(
+    writer,
+    problems.map((problem) => ({ problem })),
+    options,
+  )
 }
 
 /**

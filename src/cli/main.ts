@@ -64,7 +64,10 @@ export interface PowerFlags extends ExperimentFlags {
 function about(command: Command): Command {
   return command
     .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
-    .option('--task <task>', 'word-problems, gsm8k, svamp, math, or a .jsonl or .parquet file')
+    .option(
+      '--task <task>',
+      'word-problems, clues, insight, gsm8k, svamp, math, or a .jsonl or .parquet file',
+    )
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
     .option(
       '--engine <name>',

@@ -4,8 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { own, shared } from '../board/reads.ts'
-import { type PlayOptions, playRounds, playWith } from '../board/rounds.ts'
+import { type PlayOptions, play as playWith } from '../board/play.ts'
+import { playPolicy } from '../board/policy-writer.ts'
+import { resolveProtocol } from '../board/protocol.ts'
+import { board } from '../board/protocols.ts'
+import { own, type Sight, shared } from '../board/sights.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
@@ -37,11 +40,11 @@ afterEach(async () => {
 
 const problems = [1, 2, 3].map((i) => ({ id: `p${i}`, question: `What is ${i} + ${i}?`, gold: `${2 * i}` }))
 const sampling = { maxTokens: 30, temperature: 0.9, topP: 0.95 }
+const boardOf = (reads: Sight) =>
+  resolveProtocol(board({ reads }), { copies: 4, noteTokens: 30, replyTokens: 40 })
 const rounds: PlayOptions = {
-  copies: 4,
-  reads: shared,
-  notes: sampling,
-  replies: { ...sampling, maxTokens: 40 },
+  protocol: boardOf(shared),
+  sampling: [sampling, { ...sampling, maxTokens: 40 }],
   grader: mathGrader,
   seed: ['evaluation', 1],
 }
@@ -68,7 +71,11 @@ async function play(
     ...over,
   })
   try {
-    const { played } = await playWith(writer.write, problems, { ...rounds, ...over })
+    const { played } = await playWith(
+      writer.write,
+      problems.map((problem) => ({ problem })),
+      { ...rounds, ...over },
+    )
     return { played, spent: writer.spent() }
   } finally {
     await writer.close()
@@ -91,10 +98,10 @@ describe('the two rounds at an endpoint', () => {
       return right(body)
     })
     const { played, spent } = await play(right, { key: 'secret' })
-    expect(played.map(({ board }) => board.problemId)).toEqual(['p1', 'p2', 'p3'])
-    for (const { board } of played) {
-      expect([...board.notes, ...board.replies].every((post) => post.correct && !post.cut)).toBe(true)
-      expect(board.replies.map(({ reads }) => reads)).toEqual(Array(4).fill([0, 1, 2, 3]))
+    expect(played.map(({ episode }) => episode.problemId)).toEqual(['p1', 'p2', 'p3'])
+    for (const { episode } of played) {
+      expect(episode.rounds.flat().every((post) => post.correct && !post.cut)).toBe(true)
+      for (const { reads } of episode.rounds[1]) expect(reads.map(([, seat]) => seat)).toEqual([0, 1, 2, 3])
     }
     expect(spent).toEqual({ tokens: 24 * 25, requests: 24, kept: 0, flawed: none })
     const { asked, busiest } = server
@@ -114,20 +121,20 @@ describe('the two rounds at an endpoint', () => {
     server = await serveEngine(engine)
     // A nucleus of one token, so that no draw differs.
     const greedy = { maxTokens: 12, temperature: 1, topP: 1e-9 }
-    const settings = { ...rounds, notes: greedy, replies: greedy }
-    const { played } = await play(() => null, { notes: greedy, replies: greedy })
+    const settings = { ...rounds, sampling: [greedy, greedy] }
+    const { played } = await play(() => null, settings)
     const policy = await engine.createPolicy()
-    const local = await playRounds(policy, engine.tokenizer, problems, { ...settings, readTokens: 400 })
-    expect(played.map(({ board }) => board)).toEqual(local.played.map(({ board }) => board))
-    expect(new Set(played.map(({ board }) => board.notes[0].text)).size).toBeGreaterThan(1)
+    const local = await playPolicy({ ...engine, policy }, problems, settings)
+    expect(played.map(({ episode }) => episode)).toEqual(local.played.map(({ episode }) => episode))
+    expect(new Set(played.map(({ episode }) => episode.rounds[0][0].text)).size).toBeGreaterThan(1)
     await engine.close()
   })
 
   it('share their notes between boards, whatever the board', async () => {
     const said = (_: never, nth: number) => completion(`note ${nth}`)
-    const alone = await play(said, { reads: own })
-    const together = await play(said, { reads: shared })
-    const notes = ({ played }: typeof alone) => played.map(({ board }) => board.notes)
+    const alone = await play(said, { protocol: boardOf(own) })
+    const together = await play(said, { protocol: boardOf(shared) })
+    const notes = ({ played }: typeof alone) => played.map(({ episode }) => episode.rounds[0])
     expect(notes(together)).toEqual(notes(alone))
     expect(together.spent).toMatchObject({ requests: 12, kept: 12 })
   })
@@ -208,8 +215,8 @@ describe('a text that is not there', () => {
     const odd = (body: never, nth: number) => (reasons[nth - 1] ? silence(reasons[nth - 1]) : right(body))
     const { played, spent } = await play(odd)
     expect(spent).toMatchObject({ requests: 24, flawed: { limit: 1, filter: 1, nothing: 1 } })
-    expect(played.flatMap(({ board }) => board.notes).filter(({ text }) => text === '')).toHaveLength(3)
-    expect(played.flatMap(({ board }) => board.notes).filter(({ cut }) => cut)).toHaveLength(1)
+    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ text }) => text === '')).toHaveLength(3)
+    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ cut }) => cut)).toHaveLength(1)
     expect(await kept()).toBe(21)
     reasons = []
     await server!.close()
@@ -244,7 +251,7 @@ describe('a budget', () => {
     expect(Number(tokens)).toBeLessThanOrEqual(400)
     expect(await kept()).toBe(Number(count))
     const { played } = await play(costly as never, { budget: 100_000 })
-    expect(played[0].board.replies.every(({ cut, tokens }) => cut && tokens === 40)).toBe(true)
+    expect(played[0].episode.rounds[1].every(({ cut, tokens }) => cut && tokens === 40)).toBe(true)
   })
 })
 

@@ -102,7 +102,7 @@ export interface Experiment {
 }
 
 /** The built-in policy's folder. It stands beside src/ in a checkout and beside dist/ in an installed package. */
-export const builtInModel = fileURLToPath(new URL('../../policies/word-problems', import.meta.url))
+export const builtInModel = fileURLToPath(new URL('../../policies/small', import.meta.url))
 
 /**
  * Completes and checks an experiment.

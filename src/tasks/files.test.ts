@@ -28,6 +28,7 @@ describe('parseJsonLines', () => {
       { question: 'C?', gold: 6, answer: 'not used' },
       { question: 'D?', answer: 7 },
       { question: 'E?', answer: '$1,250.50', gold: null },
+      { question: 'F?', gold: 8, parts: ['Mia has 3.', ' Tom has 5. '] },
     ]
     expect(parseJsonLines(lines.map((l) => JSON.stringify(l)).join('\n\n'), 'data/t.jsonl')).toEqual([
       { id: 't.jsonl:1', question: 'A?', gold: '1234' },
@@ -35,6 +36,7 @@ describe('parseJsonLines', () => {
       { id: 't.jsonl:5', question: 'C?', gold: '6' },
       { id: 't.jsonl:7', question: 'D?', gold: '7' },
       { id: 't.jsonl:9', question: 'E?', gold: '$1250.50' },
+      { id: 't.jsonl:11', question: 'F?', gold: '8', parts: ['Mia has 3.', 'Tom has 5.'] },
     ])
   })
 
@@ -45,6 +47,8 @@ describe('parseJsonLines', () => {
     ['{"question": "A?", "answer": "no mark"}', /line 2: its "answer" does not end in "#### gold"/],
     ['{"question": "A?", "answer": "#### "}', /line 2: its "answer"/],
     ['[1]', /line 2: it needs/],
+    ['{"question": "A?", "gold": 1, "parts": []}', /line 2: its "parts" must be a list of one or more texts/],
+    ['{"question": "A?", "gold": 1, "parts": "Mia has 3."}', /line 2: its "parts"/],
   ])('says which line is bad and why: %s', (line, message) => {
     expect(() => parseJsonLines(`${row(1)}\n${line}`, 't.jsonl')).toThrow(message)
   })

@@ -120,7 +120,7 @@ describe('a policy on a server', () => {
     const engine = await engineOn({ knowsNumbers: true })
     const base = await own.createPolicy()
     const policy = await engine.createPolicy()
-    const others = requests.map((request) => ({ ...request, seed: request.seed + 1 }))
+    const others = requests.map((request) => ({ ...request, seeds: request.seeds.map((seed) => seed + 1) }))
     const theirs = [...(await policy.sample(others, options)), ...(await policy.sample(requests, options))]
     const ours = [...(await base.sample(others, options)), ...(await base.sample(requests, options))]
     expect(theirs.flat().map(({ tokens, finish }) => ({ tokens, finish }))).toEqual(
