@@ -17,26 +17,29 @@ const remedies: Readonly<Record<string, string>> = {
   ENOSPC: 'free some space on that disk and give the same command again',
   EDQUOT: 'free some space within your quota and give the same command again',
   EFBIG: 'choose a file system that holds larger files',
-  EROFS: 'choose a folder on another disk (--out)',
-  EACCES: 'choose another folder (--out)',
-  EPERM: 'choose another folder (--out)',
+  EROFS: 'choose a folder of another disk',
+  EACCES: 'choose a folder that can be written',
+  EPERM: 'choose a folder that can be written',
   EISDIR: 'remove what stands in its place',
-  ENOTDIR: 'choose another folder (--out)',
-  EEXIST: 'choose another folder (--out)',
+  ENOTDIR: 'choose a path whose folders are no files',
+  EEXIST: 'choose a path where nothing else stands',
   ENOTEMPTY: 'remove what stands in its place',
-  ENOENT: 'choose another folder (--out)',
-  ENAMETOOLONG: 'choose a shorter path (--out)',
+  ENOENT: 'choose a folder that is there',
+  ENAMETOOLONG: 'choose a shorter path',
   ELOOP: 'remove the symbolic link in its place',
   ENXIO: 'remove what stands in its place',
   EMFILE: 'raise the limit of open files (ulimit -n) and give the same command again',
   ENFILE: 'close other programs and give the same command again',
-  EIO: 'check that disk, or choose another folder (--out)',
+  EINVAL: 'choose another --out',
+  EIO: 'check that disk, or choose a folder of another',
 }
 
 /** What the system says in an error, or null where the error is not the system's. */
 function reasonOf(error: unknown): { code: string; reason: string } | null {
   const { code, errno } = error as NodeJS.ErrnoException
-  if (error instanceof UserError || code === undefined || errno === undefined) return null
+  if (error instanceof UserError || code === undefined) return null
+  if (code === 'ERR_INVALID_ARG_VALUE') return { code: 'EINVAL', reason: 'no path may hold a zero byte' }
+  if (errno === undefined) return null
   const [, text] = getSystemErrorMap().get(errno) ?? []
   return { code, reason: text === undefined ? code : `${code}: ${text}` }
 }
@@ -199,8 +202,8 @@ function misplaced(path: string, found: Stats, expected: string): UserError {
 export const isAbsence = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')
 
-/** Longest file that is read whole, in bytes: many times the largest record of a run. */
-const longestText = 2 ** 28
+/** Longest file that is read whole, in bytes: what a string holds. */
+const longestText = 2 ** 29 - 2 ** 10
 
 /**
  * The text of a regular file that is no symbolic link, or undefined where there is none. Never waits.

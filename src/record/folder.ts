@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { UserError } from '../errors.ts'
 import {
   firstIssue,
+  jsonText,
   makeFolder,
   readFailure,
   readRegular,
@@ -14,10 +15,10 @@ import {
   writeFailure,
   writeFileAtomic,
 } from '../files.ts'
+import { sealed, unsealed } from '../sealed.ts'
 import { isLock, lockFolder } from './lock.ts'
 import { armName, isJobFolder, planBases, planJobs } from './plan.ts'
 import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
-import { sealedText, unseal } from './sealed.ts'
 import { settle } from './staged.ts'
 
 export interface RunFolder {
@@ -41,7 +42,7 @@ export const logFolder = 'tensorboard'
 const recordFile = 'experiment.json'
 
 /** experiment.json of a record. */
-export const recordText = (record: RunRecord): string => sealedText(recordFile, record)
+export const recordText = (record: RunRecord): string => jsonText(sealed(recordFile, record))
 
 interface OpenOptions {
   /** Whether an earlier run in it, whatever its configuration, is removed first. */
@@ -177,7 +178,7 @@ const mostJobs = 100_000
  */
 export async function readRecord(path: string): Promise<RunRecord> {
   const file = join(path, recordFile)
-  const { value, whole } = unseal(recordFile, await checkOurs(path))
+  const { value, whole } = unsealed(recordFile, await checkOurs(path))
   const { schemaVersion: version } = value as { schemaVersion?: unknown }
   if (version !== schemaVersion) {
     const which = typeof version === 'number' && version > schemaVersion ? 'a newer' : 'an earlier'

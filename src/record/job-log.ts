@@ -25,12 +25,15 @@ import {
   firstIssue,
   isAbsence,
   isRealFolder,
+  jsonText,
   makeFolder,
   readFailure,
   readRegular,
   remove,
   writeFileAtomic,
+  writeJsonAtomic,
 } from '../files.ts'
+import { sealed, unsealed } from '../sealed.ts'
 import { removeScratch } from './folder.ts'
 import { Damage, type LogPosition, logStart, readLog } from './lines.ts'
 import {
@@ -42,7 +45,6 @@ import {
   rolloutSchema,
   schemaVersion,
 } from './schema.ts'
-import { sealedText, unseal } from './sealed.ts'
 import { isPlainPath } from './staged.ts'
 
 const errorFile = 'error.txt'
@@ -135,7 +137,7 @@ export async function openJobLog(folder: string, { trains }: { trains: boolean }
       await remove(join(folder, name))
   }
   const keep = async (next: Progress) => {
-    await writeFileAtomic(join(folder, progressFile), sealedText(basename(folder), next))
+    await writeJsonAtomic(join(folder, progressFile), sealed(basename(folder), next))
     progress = next
   }
   // Before any line: from now on a log without a progress.json is damage.
@@ -308,7 +310,7 @@ export function rewrittenJob(
   }
   return [
     [`${name}/${logFile('rollouts')}`, text],
-    [`${name}/${progressFile}`, sealedText(name, next)],
+    [`${name}/${progressFile}`, jsonText(sealed(name, next))],
   ]
 }
 
@@ -321,7 +323,7 @@ function parseProgress(folder: string, text: string): Progress {
     throw damaged(folder, path, 'it is not JSON')
   }
   if (typeof read !== 'object' || read === null) throw damaged(folder, path, 'it is no record')
-  const { value, whole } = unseal(basename(folder), read)
+  const { value, whole } = unsealed(basename(folder), read)
   const parsed = progressSchema.safeParse(value)
   if (!parsed.success) throw damaged(folder, path, firstIssue(parsed.error))
   if (!whole) throw damaged(folder, path, 'its checksum is another, or it is of another job')
