@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from './errors.ts'
 import { appendAt, makeFolder, readRegular } from './files.ts'
-import { sealed, unsealed } from './sealed.ts'
+import { parseSealed, sealed } from './sealed.ts'
 
 export interface KeyedLines<Line> {
   get(key: string): Line | undefined
@@ -39,11 +39,11 @@ export async function openKeyedLines<Line extends { key: string }>(
   const found = (await readRegular(path)) ?? ''
   const whole = found.slice(0, found.lastIndexOf('\n') + 1)
   for (const [i, text] of whole.split('\n').slice(0, -1).entries()) {
-    const line = parseLine(text, schema)
-    if (line === null) {
+    const line = parseSealed(sealName, text, schema)
+    if (line.fault !== undefined) {
       throw new UserError(`Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`)
     }
-    known.set(line.key, line)
+    known.set(line.value.key, line.value)
   }
   // Drops what was cut short, and shows now rather than after the first answer that the file can be written.
   let length = await appendAt(path, Buffer.byteLength(whole), '')
@@ -72,14 +72,5 @@ export async function openKeyedLines<Line extends { key: string }>(
       known.set(line.key, line)
     },
     close: () => latest.catch(() => {}),
-  }
-}
-
-function parseLine<Line>(text: string, schema: z.ZodType<Line>): Line | null {
-  try {
-    const { value, whole } = unsealed(sealName, JSON.parse(text))
-    return whole ? schema.parse(value) : null
-  } catch {
-    return null
   }
 }

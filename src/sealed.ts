@@ -3,6 +3,8 @@
  * schema refuses, or a file that was put in another's place, is known for what it is. Pure.
  */
 import { createHash } from 'node:crypto'
+import type { z } from 'zod'
+import { firstIssue } from './files.ts'
 
 /** The SHA-256 of a name and of a value as JSON. */
 function sealOf(name: string, value: object): string {
@@ -16,8 +18,23 @@ export function sealed<T extends object>(name: string, value: T): T & { seal: st
   return { ...value, seal: sealOf(name, value) }
 }
 
-/** Takes the seal from a value that was read; `whole`: it is the one that was sealed under that name. */
-export function unsealed(name: string, read: object): { value: object; whole: boolean } {
+/** The value of a sealed text that fits a schema, or what is wrong with it, in words that follow "is damaged (". */
+export function parseSealed<T>(
+  name: string,
+  text: string,
+  schema: z.ZodType<T>,
+): { value: T; fault?: undefined } | { fault: string } {
+  let read: unknown
+  try {
+    read = JSON.parse(text)
+  } catch {
+    return { fault: 'it is not JSON' }
+  }
+  if (typeof read !== 'object' || read === null) return { fault: 'it is no record' }
   const { seal, ...value } = read as { seal?: unknown }
-  return { value, whole: seal === sealOf(name, value) }
+  const parsed = schema.safeParse(value)
+  if (!parsed.success) return { fault: firstIssue(parsed.error) }
+  if (seal !== sealOf(name, value))
+    return { fault: 'its checksum is another: it was changed, or belongs elsewhere' }
+  return { value: parsed.data }
 }

@@ -3,10 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { UserError } from '../errors.ts'
-import { checkRunFolder, differences, openRunFolder, readRecord, recordText } from './folder.ts'
+import {
+  checkRunFolder,
+  differences,
+  openRunFolder,
+  readAtWork,
+  readRecord,
+  readResults,
+  recordText,
+  resultsText,
+} from './folder.ts'
 import { isLock } from './lock.ts'
 import type { RunRecord } from './schema.ts'
-import { sampleArm, sampleRecord } from './testing/samples.ts'
+import { sampleArm, sampleRecord, sampleResults } from './testing/samples.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -133,6 +142,32 @@ describe('openRunFolder', () => {
     expect(await visible(folder)).toEqual(['experiment.json'])
   })
 
+  it('tells which jobs are at work, while it is', async () => {
+    expect(await readAtWork(folder)).toBeNull()
+    const run = await openRunFolder(folder, sampleRecord())
+    expect(await readAtWork(folder)).toEqual([])
+    await Promise.all([
+      run.atWork('alone-s17', true),
+      run.atWork('board-s17', true),
+      run.atWork('alone-s17', false),
+    ])
+    expect(await readAtWork(folder)).toEqual(['board-s17'])
+    await writeFile(join(folder, 'running.json'), '{')
+    expect(await readAtWork(folder)).toEqual([])
+    run.release()
+    expect(await readAtWork(folder)).toBeNull()
+    expect(await visible(folder)).toEqual(['experiment.json'])
+  })
+
+  it('forgets what a killed run was at', async () => {
+    await open(folder, sampleRecord())
+    await writeFile(join(folder, 'running.json'), '["alone-s17"]')
+    expect(await readAtWork(folder)).toBeNull()
+    const run = await openRunFolder(folder, sampleRecord())
+    expect(await readAtWork(folder)).toEqual([])
+    run.release()
+  })
+
   it('gives the lock back when the folder turns out to be of no use', async () => {
     await open(folder, sampleRecord())
     await mkdir(join(folder, '.staged/list.json'), { recursive: true })
@@ -187,7 +222,7 @@ describe('readRecord', () => {
   it('knows a digit that became another', async () => {
     await put(text({}).replace('23', '22'))
     await expect(readRecord(folder)).rejects.toThrow(
-      /is damaged \(its checksum is another\): put back a copy/,
+      /is damaged \(its checksum is another: .*\): put back a copy/,
     )
   })
 
@@ -201,6 +236,28 @@ describe('readRecord', () => {
     await rm(join(folder, 'experiment.json'))
     await symlink('/etc/hostname', join(folder, 'experiment.json'))
     await expect(readRecord(folder)).rejects.toThrow(/is a symbolic link where a file should be/)
+  })
+})
+
+describe('readResults', () => {
+  const path = () => join(folder, 'results.json')
+
+  it('gives what was written, or nothing where nothing was', async () => {
+    expect(await readResults(folder)).toBeNull()
+    await writeFile(path(), resultsText(sampleResults()))
+    expect(await readResults(folder)).toEqual(sampleResults())
+  })
+
+  it.each([
+    ['a digit that became another', resultsText(sampleResults()).replace('"dropped": 3', '"dropped": 2')],
+    ['no seal', JSON.stringify(sampleResults())],
+    ['another version', resultsText(sampleResults()).replace('"schemaVersion": 2', '"schemaVersion": 1')],
+    ['nothing', ''],
+    ['null', 'null'],
+  ])('refuses %s', async (_, text) => {
+    await writeFile(path(), text)
+    await expect(readResults(folder)).rejects.toThrow(/results.json (is damaged|is not valid|does not hold)/)
+    await expect(readResults(folder)).rejects.toBeInstanceOf(UserError)
   })
 })
 

@@ -2,11 +2,12 @@
  * The run folder: opens a new one, or continues one that an equal configuration made, and never mixes two. Touches
  * the file system only.
  */
+import { rmSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import {
-  firstIssue,
   jsonText,
   makeFolder,
   readFailure,
@@ -14,10 +15,12 @@ import {
   remove,
   writeFailure,
   writeFileAtomic,
+  writeJsonAtomic,
 } from '../files.ts'
-import { sealed, unsealed } from '../sealed.ts'
-import { isLock, lockFolder } from './lock.ts'
+import { parseSealed, sealed } from '../sealed.ts'
+import { isHeld, isLock, lockFolder } from './lock.ts'
 import { armName, isJobFolder, planBases, planJobs } from './plan.ts'
+import { type Results, resultsSchema } from './results.ts'
 import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
 import { settle } from './staged.ts'
 
@@ -29,6 +32,8 @@ export interface RunFolder {
   unplanned: readonly string[]
   /** Changes fields of experiment.json. */
   update: (changes: Partial<RunRecord>) => Promise<void>
+  /** Tells whoever watches that a job is at work from now on, or no longer (see readAtWork). */
+  atWork: (job: string, is: boolean) => Promise<void>
   /** Gives the folder's lock back. */
   release: () => void
 }
@@ -40,6 +45,9 @@ export const resultFiles = ['results.json', 'table.md', 'post.md', 'report.html'
 export const logFolder = 'tensorboard'
 
 const recordFile = 'experiment.json'
+
+/** Names of the jobs at work: true of the process that holds the lock alone. */
+const runningFile = 'running.json'
 
 /** experiment.json of a record. */
 export const recordText = (record: RunRecord): string => jsonText(sealed(recordFile, record))
@@ -115,6 +123,7 @@ export async function openRunFolder(
     await checkRunFolder(path, record, { fresh })
     if (fresh) await removeRun(path)
     await removeScratch(path)
+    await remove(join(path, runningFile))
     const earlier = (await namesIn(path)).includes(recordFile) ? await readRecord(path) : null
     const { shared, arms } = record.identity
     let current: RunRecord = {
@@ -129,10 +138,48 @@ export async function openRunFolder(
     }
     await update({})
     const unplanned = await unplannedJobs(path, current, earlier)
-    return { path, record: () => current, unplanned, update, release }
+    return {
+      path,
+      record: () => current,
+      unplanned,
+      update,
+      atWork: toldAtWork(path),
+      release() {
+        try {
+          rmSync(join(path, runningFile), { force: true })
+        } catch {
+          // Whoever opens the folder next removes it; until then it says nothing, since nobody holds the lock.
+        }
+        release()
+      },
+    }
   } catch (error) {
     release()
     throw error
+  }
+}
+
+/** What keeps running.json, one change after another. */
+function toldAtWork(path: string): RunFolder['atWork'] {
+  const jobs = new Set<string>()
+  let told: Promise<void> = Promise.resolve()
+  return (job, is) => {
+    if (is) jobs.add(job)
+    else jobs.delete(job)
+    const change = () => writeJsonAtomic(join(path, runningFile), [...jobs])
+    told = told.then(change, change)
+    return told
+  }
+}
+
+/** Names of the jobs that a living process is working on in a run folder; null where none holds it. */
+export async function readAtWork(path: string): Promise<string[] | null> {
+  if (!(await isHeld(path))) return null
+  try {
+    return z.array(z.string()).parse(JSON.parse((await readRegular(join(path, runningFile))) ?? '[]'))
+  } catch {
+    // Of no job is it known, then; the rest of the folder says what is wrong with it, if anything is.
+    return []
   }
 }
 
@@ -178,8 +225,8 @@ const mostJobs = 100_000
  */
 export async function readRecord(path: string): Promise<RunRecord> {
   const file = join(path, recordFile)
-  const { value, whole } = unsealed(recordFile, await checkOurs(path))
-  const { schemaVersion: version } = value as { schemaVersion?: unknown }
+  const { text, value } = await checkOurs(path)
+  const { schemaVersion: version } = value
   if (version !== schemaVersion) {
     const which = typeof version === 'number' && version > schemaVersion ? 'a newer' : 'an earlier'
     throw new UserError(
@@ -187,21 +234,20 @@ export async function readRecord(path: string): Promise<RunRecord> {
         `version reads ${schemaVersion}): use that version for it, or choose another folder with --out.`,
     )
   }
-  const parsed = recordSchema.safeParse(value)
-  const fault = parsed.success
-    ? (faultOf(parsed.data) ?? (whole ? null : 'its checksum is another'))
-    : firstIssue(parsed.error)
+  const parsed = parseSealed(recordFile, text, recordSchema)
+  const fault = parsed.fault ?? faultOf(parsed.value)
   if (fault !== null) {
     throw new UserError(
       `${file} is damaged (${fault}): put back a copy of that file, or choose another folder with --out.`,
     )
   }
   // As it was written: what decides a job, and this version does not know of, is compared too.
-  return value as RunRecord
+  const { seal: _, ...record } = value
+  return record as RunRecord
 }
 
 /** What experiment.json holds, where it is one of this project's, of whatever version. @throws UserError elsewhere. */
-async function checkOurs(path: string): Promise<object> {
+async function checkOurs(path: string): Promise<{ text: string; value: Record<string, unknown> }> {
   const file = join(path, recordFile)
   const text = await readRegular(file)
   if (text === undefined) {
@@ -213,7 +259,7 @@ async function checkOurs(path: string): Promise<object> {
   } catch {
     // Not JSON: not ours, as is anything else without the mark.
   }
-  if (typeof value === 'object' && value !== null && 'kind' in value && value.kind === kind) return value
+  if (isRecord(value) && value.kind === kind) return { text, value }
   throw new UserError(
     `${file} was not written by message-board, or is damaged: choose another folder with --out.`,
   )
@@ -234,10 +280,30 @@ function faultOf(record: RunRecord): string | null {
   return jobs > mostJobs ? `it has ${jobs} jobs, and at most ${mostJobs} are read` : null
 }
 
+/** results.json of results. */
+export const resultsText = (results: Results): string =>
+  jsonText(sealed(resultFiles[0], resultsSchema.parse(results)))
+
+/**
+ * What results.json of a run folder says; null where there is none.
+ *
+ * @throws UserError for one that this version did not write, or that is damaged.
+ */
+export async function readResults(path: string): Promise<Results | null> {
+  const file = join(path, resultFiles[0])
+  const text = await readRegular(file)
+  if (text === undefined) return null
+  const parsed = parseSealed(resultFiles[0], text, resultsSchema)
+  if (parsed.fault === undefined) return parsed.value
+  throw new UserError(
+    `${file} is damaged (${parsed.fault}): give the command that made the run again, which writes it anew and runs no job twice.`,
+  )
+}
+
 /** Removes a run's own files, and nothing that a person may have put beside them. */
 async function removeRun(path: string): Promise<void> {
   // The last is a job of version 1.
-  const ours: readonly string[] = [...resultFiles, logFolder, '.staged', 'base-shared']
+  const ours: readonly string[] = [...resultFiles, logFolder, runningFile, '.staged', 'base-shared']
   for (const name of await namesIn(path)) {
     if (isJobFolder(name) || ours.includes(name)) await remove(join(path, name))
   }

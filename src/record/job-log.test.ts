@@ -245,7 +245,7 @@ describe('a damaged job', () => {
     await expect(readJob(folder)).resolves.toBeDefined()
     await rename(folder, join(root, 'board-s17'))
     folder = join(root, 'board-s17')
-    await refused(/it is of another job/)
+    await refused(/it was changed, or belongs elsewhere/)
   })
 
   it('is known by its checkpoint', async () => {

@@ -33,7 +33,7 @@ import {
   writeFileAtomic,
   writeJsonAtomic,
 } from '../files.ts'
-import { sealed, unsealed } from '../sealed.ts'
+import { parseSealed, sealed } from '../sealed.ts'
 import { removeScratch } from './folder.ts'
 import { Damage, type LogPosition, logStart, readLog } from './lines.ts'
 import {
@@ -293,6 +293,15 @@ function checkCounts(folder: string, { progress, metrics, rollouts }: JobRecord,
   }
 }
 
+/** The files, by their paths in its folder, that a job with such progress has. */
+export function jobFiles({ bytes, steps, checkpoint }: Progress): string[] {
+  return [
+    progressFile,
+    ...logs.filter((name) => bytes[name] > 0).map(logFile),
+    ...Object.keys(checkpoint).map((path) => `${checkpointFolder(steps)}/${path}`),
+  ]
+}
+
 /**
  * The files, by their paths in the run folder, that hold a job with other boards: what replaceFiles takes once they were
  * graded again.
@@ -315,19 +324,9 @@ export function rewrittenJob(
 }
 
 function parseProgress(folder: string, text: string): Progress {
-  const path = join(folder, progressFile)
-  let read: unknown
-  try {
-    read = JSON.parse(text)
-  } catch {
-    throw damaged(folder, path, 'it is not JSON')
-  }
-  if (typeof read !== 'object' || read === null) throw damaged(folder, path, 'it is no record')
-  const { value, whole } = unsealed(basename(folder), read)
-  const parsed = progressSchema.safeParse(value)
-  if (!parsed.success) throw damaged(folder, path, firstIssue(parsed.error))
-  if (!whole) throw damaged(folder, path, 'its checksum is another, or it is of another job')
-  return parsed.data
+  const parsed = parseSealed(basename(folder), text, progressSchema)
+  if (parsed.fault === undefined) return parsed.value
+  throw damaged(folder, join(folder, progressFile), parsed.fault)
 }
 
 /** Reads one of a job's logs up to where its progress says. */

@@ -1,5 +1,6 @@
 /** A record and lines of its jobs for tests: as small as the schemas allow, with every kind of field. */
 import type { JobLog } from '../job-log.ts'
+import type { Results } from '../results.ts'
 import { kind, type MetricsLine, type RolloutLine, type RunRecord, schemaVersion } from '../schema.ts'
 
 type ArmRecord = RunRecord['identity']['arms'][string]
@@ -141,5 +142,35 @@ export async function finishSample(
       ids.map((id) => sampleRollout(id)),
       0.5,
     )
+  }
+}
+
+/** Results of a run that has found nothing yet. */
+export function sampleResults(): Results {
+  return {
+    schemaVersion,
+    model: { name: 'tiny', sha256: 'a'.repeat(64) },
+    task: { name: 'sums', train: 6, holdout: 4 },
+    config: {},
+    seeds: [17, 23],
+    baseline: 'alone',
+    arms: { alone: null, board: null },
+    bases: [],
+    contrasts: [],
+    training: [],
+    sequential: null,
+    regrades: [],
+    checks: {
+      noise: null,
+      decontamination: { dropped: 3 },
+      length: [],
+      cut: [],
+      hackScan: [],
+      overOptimisation: { proxy: null, overOptimised: false, why: 'no proxy' },
+    },
+    trainTrace: {},
+    failed: [],
+    versions: {},
+    timing: { finishedAt: '2026-01-01T00:00:00.000Z', minutes: 1, jobs: {} },
   }
 }
