@@ -1,17 +1,31 @@
 /** The public API: define an experiment, run it, read what it found. docs/api.md lists it with an example each. */
 
+export { countEpisodes, finalScores, type ReaderCounts, type RoundCounts, vote } from './board/counts.ts'
+export { type Played, type PlayOptions, play, type Writer } from './board/play.ts'
+export { type Author, policyWriter, type Rollout } from './board/policy-writer.ts'
 export { notePrompt, readPrompt } from './board/prompts.ts'
-export { type ReaderCounts, vote, whatReadersDid } from './board/readers.ts'
-export { own, shared } from './board/reads.ts'
-export { type Played, playRounds, type Rollout, type RoundsOptions } from './board/rounds.ts'
-export type { Board, Post, Reads, Reply } from './board/types.ts'
+export {
+  type Final,
+  type Prompt,
+  type Protocol,
+  type ProtocolChoices,
+  type RoundChoices,
+  resolveProtocol,
+  type Sampling,
+  type SeatView,
+} from './board/protocol.ts'
+export { alone, board, debate, proposers, revisers } from './board/protocols.ts'
+export { chain, everything, named, own, randomOf, ring, type Sight, shared, star } from './board/sights.ts'
+export type { Episode, Post, Ref } from './board/types.ts'
 export type * from './engine/contract.ts'
 export { UserError } from './errors.ts'
+export type { Arm, ArmChoices } from './experiment/arms.ts'
 export { defineExperiment, type Experiment, type ExperimentChoices } from './experiment/config.ts'
 export { referenceSettings, type Settings, smallPolicySettings } from './experiment/defaults.ts'
 export { openEngine } from './experiment/engine.ts'
 export { evaluateModel } from './experiment/evaluate.ts'
-export type { RolloutLine, RunEvent } from './experiment/job.ts'
+export type { RunEvent } from './experiment/job.ts'
+export { mergeShards } from './experiment/merge.ts'
 export {
   measurePilot,
   type Pilot,
@@ -22,12 +36,13 @@ export {
   powerBefore,
 } from './experiment/power.ts'
 export { type Regraded, regrade } from './experiment/regrade.ts'
-export { type Results, resultsSchema, withoutTimings } from './experiment/results.ts'
-export { type RunOptions, runExperiment } from './experiment/run.ts'
+export { type RunOptions, runExperiment, runShard } from './experiment/run.ts'
 export { readAnswer, readBoxed } from './grade/answer.ts'
 export { mathGrader } from './grade/grader.ts'
 export { answersEqual, mathEqual } from './grade/math-equal.ts'
 export type { Grade, Grader } from './grade/types.ts'
+export { type Results, resultsSchema, withoutTimings } from './record/results.ts'
+export type { MetricsLine, RolloutLine } from './record/schema.ts'
 export { writeReport } from './report/html.ts'
 export { post } from './report/post.ts'
 export { tableMarkdown, tableText } from './report/table.ts'
@@ -37,5 +52,18 @@ export { fromFile } from './tasks/files.ts'
 export { gsm8k, math, svamp } from './tasks/named.ts'
 export type { Problem, Split, Task } from './tasks/types.ts'
 export { wordProblems } from './tasks/word-problems.ts'
-export type { StepMetrics } from './train/loop.ts'
+export {
+  type Assigned,
+  type Credit,
+  leaveOneOut,
+  mix,
+  ownAnswer,
+  readersOf,
+  readersOnly,
+  subsets,
+  type Tools,
+  team,
+} from './train/credit/index.ts'
+export { groupAdvantages, groupsOf, policyBatch } from './train/grpo.ts'
+export { type StepMetrics, trainSteps } from './train/loop.ts'
 export { grpo, type TrainOptions } from './train/options.ts'

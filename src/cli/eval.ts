@@ -1,7 +1,10 @@
-/** `message-board eval`: plays the rounds without training and prints what readers did. */
+/** `message-board eval`: plays protocols without training and prints what readers did. */
 import { join } from 'node:path'
-import { boards } from '../board/reads.ts'
+import { board } from '../board/protocols.ts'
+import { sights } from '../board/sights.ts'
 import { UserError } from '../errors.ts'
+import { type Arm, resolveArm } from '../experiment/arms.ts'
+import type { Experiment } from '../experiment/config.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
@@ -10,16 +13,15 @@ import type { EvalFlags } from './main.ts'
 import { downloadProgress, evaluationProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
 
+type Played = Pick<Arm, 'protocol' | 'policies' | 'train'>
+
 export async function evaluateCommand(file: string | undefined, flags: EvalFlags): Promise<void> {
-  const names = flags.reads === 'both' ? ['own', 'shared'] : [flags.reads]
-  const reads = names.map((name) => {
-    if (Object.hasOwn(boards, name)) return boards[name]
-    throw new UserError(`There is no board "${name}": give ${Object.keys(boards).join(', ')} or both.`)
-  })
   // Nothing is trained: a file with too few problems to train on can be evaluated on.
   const experiment = withFlags(await experimentOf(file), { ...flags, train: 0 })
-  const endpoint = endpointOf(flags)
-  const keeps = flags.out !== undefined || endpoint !== undefined
+  const seats = seatsOf(flags)
+  const arms = playedArms(experiment, flags, seats)
+  const endpoints = endpointsOf(flags, arms, seats)
+  const keeps = flags.out !== undefined || endpoints !== undefined
   const { signal, ignore } = stopOnSignals(
     keeps
       ? 'Stopped. The same command goes on from here: every answer is kept.'
@@ -29,9 +31,8 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
   let found: Evaluation
   try {
     found = await evaluateModel(experiment, {
-      reads,
-      adapter: flags.adapter,
-      endpoint,
+      arms,
+      endpoints,
       texts: flags.out === undefined ? undefined : join(flags.out, 'texts.jsonl'),
       seed: flags.seed,
       onDownload: flags.json ? undefined : downloadProgress(process.stderr),
@@ -45,31 +46,125 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     ignore()
     if (!flags.json) end()
   }
-  if (flags.json) {
-    process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
-    return
-  }
-  process.stdout.write(evaluationText(found))
+  process.stdout.write(flags.json ? `${JSON.stringify(found, null, 2)}\n` : evaluationText(found))
 }
 
-/** The endpoint that the flags name, with the key from the environment. */
-function endpointOf(flags: EvalFlags): EndpointChoice | undefined {
-  const { endpoint: url, model, adapter } = flags
-  if (url === undefined) return undefined
-  if (model === undefined) {
-    throw new UserError(`--endpoint ${url} needs --model: give the model's name at that server.`)
+/** A seat that another model writes for. */
+interface SeatModel {
+  /** From 0. */
+  seat: number
+  model: string
+  /** Null: the endpoint of --endpoint. */
+  url: string | null
+}
+
+function seatsOf({ seat = [] }: EvalFlags): SeatModel[] {
+  return seat.map((text) => {
+    const [, number, model, url] = /^(\d+)=([^@]+)(?:@(https?:\/\/.+))?$/.exec(text) ?? []
+    if (number === undefined || Number(number) < 1) {
+      throw new UserError(`--seat ${text} names no seat: give it as 2=model or 2=model@http://host:8000/v1.`)
+    }
+    return { seat: Number(number) - 1, model, url: url ?? null }
+  })
+}
+
+const seatPolicy = ({ seat }: SeatModel): string => `seat${seat + 1}`
+
+/** What the flags ask to play: arms of the experiment, or boards by who reads whom. */
+function playedArms(experiment: Experiment, flags: EvalFlags, seats: readonly SeatModel[]): Played[] {
+  if (flags.arm && flags.reads) throw new UserError('--arm and --reads both say what to play: leave one out.')
+  const { board: sizes, model } = experiment
+  const base = Object.values(experiment.arms)[0]
+  const plain = (name: string): Played => {
+    if (!Object.hasOwn(sights, name)) {
+      throw new UserError(`There is no board "${name}": give ${Object.keys(sights).join(', ')} or both.`)
+    }
+    return resolveArm(
+      name,
+      { protocol: board({ reads: sights[name] }) },
+      {
+        sizes,
+        train: { ...base.train, boards: Math.max(2, base.train.boards) },
+        sampling: base.sampling,
+        model,
+      },
+    )
+  }
+  const names = flags.reads?.flatMap((name) => (name === 'both' ? ['own', 'shared'] : [name])) ?? ['own']
+  const arms = flags.arm?.map((name): Played => {
+    if (Object.hasOwn(experiment.arms, name)) return experiment.arms[name]
+    throw new UserError(`There is no arm "${name}": the arms are ${Object.keys(experiment.arms).join(', ')}.`)
+  })
+  return (arms ?? names.map(plain)).map((arm) => {
+    const at = (index: number) => seats.find(({ seat }) => seat === index)
+    const missing = seats.find(({ seat }) => seat >= arm.protocol.seats.length)
+    if (missing) {
+      throw new UserError(
+        `--seat ${missing.seat + 1}: the protocol ${arm.protocol.name} has ${arm.protocol.seats.length} seats.`,
+      )
+    }
+    const policies = Object.fromEntries(
+      Object.entries(arm.policies).map(([name, policy]) => [
+        name,
+        { ...policy, adapter: flags.adapter ?? policy.adapter },
+      ]),
+    )
+    const placed = arm.protocol.seats.map((seat, index) => {
+      const other = at(index)
+      if (!other) return seat
+      policies[seatPolicy(other)] = { model: other.model, adapter: null, trained: false }
+      return { ...seat, policy: seatPolicy(other) }
+    })
+    const named = new Set(placed.map(({ policy }) => policy))
+    return {
+      ...arm,
+      protocol: { ...arm.protocol, seats: placed },
+      policies: Object.fromEntries(Object.entries(policies).filter(([name]) => named.has(name))),
+    }
+  })
+}
+
+/** Where each policy is served, with the key from the environment; undefined: computed here. */
+function endpointsOf(
+  flags: EvalFlags,
+  arms: readonly Played[],
+  seats: readonly SeatModel[],
+): Record<string, EndpointChoice> | undefined {
+  const { endpoint, model: shared, adapter } = flags
+  if (endpoint === undefined) {
+    const elsewhere = seats.find(({ url }) => url !== null)
+    if (elsewhere) {
+      throw new UserError(
+        `--seat ${elsewhere.seat + 1} is at an endpoint: give --endpoint for the other seats too.`,
+      )
+    }
+    return undefined
+  }
+  if (shared === undefined) {
+    throw new UserError(`--endpoint ${endpoint} needs --model: give the model's name at that server.`)
   }
   if (adapter !== undefined) {
     throw new UserError('--adapter needs a model that is computed here: leave --adapter or --endpoint out.')
   }
-  const slug = `${url.replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
-  return {
-    url,
-    key: keyOf(url, flags.keyEnv),
-    concurrency: flags.concurrency,
-    budget: flags.budget,
-    answers: join(flags.out ?? join('runs', `eval-${slug}`), 'answers.jsonl'),
+  const at = (url: string, model: string): EndpointChoice => {
+    const slug = `${url.replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
+    const folder = flags.out ?? join('runs', `eval-${slug}`)
+    return {
+      url,
+      model,
+      key: keyOf(url, flags.keyEnv),
+      concurrency: flags.concurrency,
+      budget: flags.budget,
+      answers: join(folder, url === endpoint && model === shared ? 'answers.jsonl' : `answers-${slug}.jsonl`),
+    }
   }
+  const policies = new Set(arms.flatMap((arm) => Object.keys(arm.policies)))
+  return Object.fromEntries(
+    [...policies].map((policy) => {
+      const seat = seats.find((one) => seatPolicy(one) === policy)
+      return [policy, at(seat?.url ?? endpoint, seat?.model ?? shared)]
+    }),
+  )
 }
 
 /** A key goes where it is meant to go: to OpenAI its own, and elsewhere only the one that is named. */
@@ -82,40 +177,50 @@ function keyOf(url: string, variable: string | undefined): string | undefined {
   return key
 }
 
+const share = (value: number | null): string => (value === null ? '-' : three(value))
+
 function evaluationText(found: Evaluation): string {
-  const { boards, difference, endpoint } = found
-  const column = (value: (board: Evaluation['boards'][number]) => string) =>
-    boards
-      .map((board) => value(board).padEnd(24))
+  const { protocols, differences, endpoints, models } = found
+  const column = (value: (protocol: Evaluation['protocols'][number]) => string) =>
+    protocols
+      .map((protocol) => value(protocol).padEnd(24))
       .join('')
       .trimEnd()
   const interval = ([low, high]: readonly number[]) => `[${three(low)}, ${three(high)}]`
+  const signed = (value: number) => `${value < 0 ? '-' : '+'}${three(Math.abs(value))}`
+  const chars = (value: number | null) => (value === null ? '-' : value.toFixed(0))
   const lines: [string, string][] = [
-    ['model', found.adapter ? `${found.model.name} with ${found.adapter}` : found.model.name],
+    ...models.map(({ policy, model, adapter }): [string, string] => [
+      models.length === 1 ? 'model' : policy,
+      adapter ? `${model} with ${adapter}` : model,
+    ]),
     ['task', `${found.task.name}, ${found.problems} problems, seed ${found.seed}`],
-    ['board', column(({ reads }) => reads)],
+    ['board', column(({ protocol }) => protocol)],
     ['pass@1', column(({ passAt1, ci95 }) => `${three(passAt1)} ${interval(ci95)}`)],
-    [`pass@${boards[0].k}`, column(({ passAtK }) => three(passAtK))],
-    ['note_acc', column(({ counts }) => three(counts.noteAcc))],
-    ['vote_acc', column(({ counts }) => three(counts.voteAcc))],
-    ['any_note', column(({ counts }) => three(counts.anyNote))],
-    ['switched', column(({ counts }) => three(counts.switched))],
-    ['rescued', column(({ counts }) => three(counts.rescued))],
-    ['misled', column(({ counts }) => three(counts.misled))],
-    ['notes cut', column(({ counts }) => three(counts.notesCut))],
-    ['replies cut', column(({ counts }) => three(counts.repliesCut))],
-    ['note chars', column(({ counts }) => counts.noteChars.toFixed(0))],
-    ['reply chars', column(({ counts }) => counts.replyChars.toFixed(0))],
+    [`pass@${protocols[0].k}`, column(({ passAtK }) => three(passAtK))],
+    ['note_acc', column(({ counts }) => share(counts.noteAcc))],
+    ['vote_acc', column(({ counts }) => share(counts.voteAcc))],
+    ['any_note', column(({ counts }) => share(counts.anyNote))],
+    ['switched', column(({ counts }) => share(counts.switched))],
+    ['rescued', column(({ counts }) => share(counts.rescued))],
+    ['misled', column(({ counts }) => share(counts.misled))],
+    ['notes cut', column(({ counts }) => share(counts.notesCut))],
+    ['replies cut', column(({ counts }) => share(counts.repliesCut))],
+    ['note chars', column(({ counts }) => chars(counts.noteChars))],
+    ['reply chars', column(({ counts }) => chars(counts.replyChars))],
   ]
-  if (difference) {
-    const { of, passAt1, ci95 } = difference
-    const signed = (value: number) => `${value < 0 ? '-' : '+'}${three(Math.abs(value))}`
+  const most = Math.max(...protocols.map(({ counts }) => counts.rounds.length))
+  if (most > 2) {
+    for (let r = 0; r < most; r++) {
+      lines.push([`round ${r + 1} right`, column(({ counts }) => share(counts.rounds[r]?.right ?? null))])
+    }
+  }
+  for (const { of, passAt1, ci95 } of differences) {
     const [low, high] = ci95.map(signed)
     lines.push([`${of[0]} - ${of[1]}`, `${signed(passAt1)} [${low}, ${high}], paired by problem`])
   }
-  if (endpoint) {
-    const { tokens, requests, kept } = endpoint
-    lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${endpoint.answers}`])
+  for (const { tokens, requests, kept, answers } of endpoints) {
+    lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${answers}`])
   }
   return lines.map(([name, value]) => `${name.padEnd(14)}${value}\n`).join('')
 }

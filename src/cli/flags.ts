@@ -12,7 +12,19 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   if (own && Object.keys(sizes).length > 0) over.task = cutTask(own, sizes)
   else if (!own) over.task = taskNamed(flags.task ?? 'word-problems', sizes)
   if (flags.model !== undefined) over.model = flags.model
-  if (flags.steps !== undefined) over.train = { steps: flags.steps }
+  if (flags.steps !== undefined) {
+    over.train = { steps: flags.steps }
+    // Said on the command line, it is meant for every arm.
+    const { arms } = experiment.choices
+    over.arms =
+      arms &&
+      Object.fromEntries(
+        Object.entries(arms).map(([name, arm]) => [
+          name,
+          { ...arm, train: { ...arm.train, steps: flags.steps } },
+        ]),
+      )
+  }
   if (flags.loraAlpha !== undefined) {
     over.train = { ...over.train, lora: { ...experiment.choices.train?.lora, alpha: flags.loraAlpha } }
   }
@@ -27,10 +39,13 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
 }
 
 /** Every draw at a temperature, and each with the nucleus that it has. */
-function atTemperature({ sampling }: Experiment, temperature: number): ExperimentChoices['sampling'] {
-  const rounds = ({ notes, replies }: Experiment['sampling']['train']) => ({
-    notes: { ...notes, temperature },
-    replies: { ...replies, temperature },
-  })
-  return { train: rounds(sampling.train), evaluation: rounds(sampling.evaluation) }
+function atTemperature(
+  { choices: { sampling } }: Experiment,
+  temperature: number,
+): ExperimentChoices['sampling'] {
+  const { trained, context } = sampling?.train ?? {}
+  return {
+    train: { trained: { ...trained, temperature }, context: { ...context, temperature } },
+    evaluation: { ...sampling?.evaluation, temperature },
+  }
 }

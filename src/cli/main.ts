@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
-import type { ArmName } from '../experiment/arms.ts'
-import { armChoice, effectSize, listed, positiveNumber, seedList, wholeNumber } from './options.ts'
+import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
 
@@ -30,7 +29,8 @@ export interface RunFlags extends ExperimentFlags {
   jobs?: number
   out?: string
   fresh?: boolean
-  arm: readonly ArmName[]
+  arm?: string[]
+  shard?: { k: number; n: number }
   untilResolved?: boolean
   maxSeeds?: number
   json?: boolean
@@ -45,7 +45,9 @@ export interface EvalFlags extends ExperimentFlags {
   concurrency: number
   budget?: number
   out?: string
-  reads: string
+  reads?: string[]
+  arm?: string[]
+  seat?: string[]
   seed: number
   json?: boolean
 }
@@ -92,12 +94,17 @@ function program(): Command {
   about(root.command('run').description('run an experiment, or continue one').argument('[experiment.ts]'))
     .option('--out <folder>', 'run folder; the same command continues it')
     .option('--fresh', 'remove an earlier run in that folder first')
-    .option('--arm <arm>', 'train baseline, recipe or both', armChoice, armChoice('both'))
+    .option('--arm <name>', 'train this arm; given again, another one; all unless told', listed)
+    .option(
+      '--shard <k/n>',
+      'run the k-th of n parts of the jobs; message-board merge joins them',
+      shardNumber,
+    )
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
     .option('--jobs <n>', 'jobs at a time; as many as there are servers unless told', wholeNumber())
-    .option('--until-resolved', 'add seeds to both arms until the verdict is not unresolved')
+    .option('--until-resolved', 'add seeds to all arms until no verdict is unresolved')
     .option('--max-seeds <n>', 'seeds an arm at which --until-resolved ends all the same', wholeNumber(2))
     .option('--ui', 'serve the dashboard of this run while it goes on')
     .addOption(
@@ -113,7 +120,7 @@ function program(): Command {
   about(
     root
       .command('eval')
-      .description('play the rounds without training, and count what readers did')
+      .description('play a protocol without training, and count what readers did')
       .argument('[experiment.ts]'),
   )
     .option('--adapter <folder>', 'a trained adapter, such as runs/x/recipe-s17/checkpoint-40')
@@ -122,11 +129,28 @@ function program(): Command {
     .option('--concurrency <n>', 'requests at a time', wholeNumber(), 8)
     .option('--budget <tokens>', 'tokens of prompts and answers to pay for at most', wholeNumber())
     .option('--out <folder>', 'where answers are kept: the same command asks only for those that it lacks')
-    .option('--reads <board>', 'own, shared, or both', 'own')
+    .option(
+      '--reads <sight>',
+      'who reads whom: own, shared, ring, star or chain; given again, another one',
+      listed,
+    )
+    .option('--arm <name>', "play an arm's protocol instead; given again, another one", listed)
+    .option('--seat <n=model@url>', 'seat n (from 1) is written by that model at that endpoint', listed)
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
     .action(async (file: string | undefined, flags: EvalFlags) => {
       const { evaluateCommand } = await import('./eval.ts')
       await evaluateCommand(file, flags)
+    })
+
+  root
+    .command('merge')
+    .description('make one run of the folders of its shards')
+    .argument('<folders...>', 'run folders, each run with --shard')
+    .requiredOption('--out <folder>', 'where the whole run goes; new or empty')
+    .option('--json', 'print the results as JSON')
+    .action(async (folders: string[], flags: { out: string; json?: boolean }) => {
+      const { mergeCommand } = await import('./merge.ts')
+      await mergeCommand(folders, flags)
     })
 
   root

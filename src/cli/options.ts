@@ -1,6 +1,5 @@
 /** Arguments to values, and back to one sentence where an argument cannot be. Pure. */
 import { InvalidArgumentError } from 'commander'
-import { type ArmName, armNames } from '../experiment/arms.ts'
 
 /** A whole number of at least `least`. */
 export function wholeNumber(least = 1): (text: string) => number {
@@ -37,10 +36,11 @@ export function seedList(text: string): number[] {
   return seeds
 }
 
-/** `both`, or one of the arms. */
-export function armChoice(text: string): readonly ArmName[] {
-  if (text === 'both') return armNames
-  const arm = armNames.find((name) => name === text)
-  if (!arm) throw new InvalidArgumentError(`Give ${armNames.join(', ')} or both.`)
-  return [arm]
+/** A part of the jobs: 3/16 is the third of sixteen. */
+export function shardNumber(text: string): { k: number; n: number } {
+  const [, k, n] = /^(\d+)\/(\d+)$/.exec(text) ?? []
+  if (k === undefined || Number(k) < 1 || Number(k) > Number(n) || Number(n) > 100_000) {
+    throw new InvalidArgumentError('Give a shard such as 3/16: from 1/16 to 16/16.')
+  }
+  return { k: Number(k), n: Number(n) }
 }

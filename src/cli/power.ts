@@ -83,14 +83,14 @@ function beforeText({ effect, plans, configured, speed, source, warnings }: Powe
 }
 
 function afterText(folder: string, after: PowerAfter): string {
-  const { delta, ci95, verdict, seeds, problems, toResolve, more } = after
+  const { arm, against, delta, ci95, verdict, seeds, problems, toResolve, more } = after
   const rows = more.map((each) => [
     `${each.seeds}`,
     each.detectable === null ? 'none' : three(each.detectable),
     minutesText(each.minutes),
   ])
   return [
-    `${folder}: ${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}], ${verdict}, with ${seeds} seed${seeds === 1 ? '' : 's'} an arm on ${problems} problems.`,
+    `${folder}, ${arm} - ${against}: ${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}], ${verdict}, with ${seeds} seed${seeds === 1 ? '' : 's'} an arm on ${problems} problems.`,
     toResolve.minutes
       ? `${toResolve.why} That takes ${minutesText(toResolve.minutes)} minutes.`
       : toResolve.why,

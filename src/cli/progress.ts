@@ -124,10 +124,12 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
         const { step, reward, noteAcc, seconds, sampledTokens } = event.metrics
         pace.step.add(lap(event.job))
         if (current) current.stepsDone = step
-        said = `step ${step}/${event.steps}  reward ${three(reward)}  notes ${three(noteAcc)}`
+        said = `step ${step}/${event.steps}  reward ${three(reward)}${noteAcc === null ? '' : `  notes ${three(noteAcc)}`}`
         if (live) draw()
         else if (step % QUIET_STEPS === 0 || step === event.steps) {
-          const busy = Object.values(seconds).reduce((sum, value) => sum + value, 0)
+          const busy = Object.values(seconds)
+            .flat()
+            .reduce((sum, value) => sum + value, 0)
           say(`${position()}  ${said}  ${Math.round(sampledTokens / busy)} tok/s  ${eta()}`.trimEnd())
         }
         return

@@ -12,12 +12,14 @@ export async function regradeCommand(
   const grader = file === undefined ? undefined : (await experimentOf(file)).grader
   const { before, results, ...found } = await regrade(folder, grader)
   if (json) {
-    process.stdout.write(`${JSON.stringify({ schemaVersion: 1, ...found, results }, null, 2)}\n`)
+    process.stdout.write(`${JSON.stringify({ schemaVersion: 2, ...found, results }, null, 2)}\n`)
     return
   }
   const { from, to, evaluation, training, continues } = found
-  const verdict = ({ delta }: typeof results) =>
-    delta ? `${signed(delta.recipeVsBaseline)}, ${delta.verdict}` : 'not compared'
+  const changes = results.contrasts.map(({ arm, against, delta, verdict }, i) => {
+    const earlier = before.contrasts[i]
+    return `${arm} - ${against}: ${signed(earlier.delta)}, ${earlier.verdict}; now ${signed(delta)}, ${verdict}.`
+  })
   const lines = [
     `${folder}: graded by ${from}, and again by ${to}.`,
     `${evaluation.changed} of ${evaluation.of} grades of the evaluations changed.`,
@@ -25,9 +27,7 @@ export async function regradeCommand(
     continues
       ? 'run continues this folder.'
       : 'run does not continue this folder: its policies were trained for the other verifier.',
-    results === before
-      ? 'Nothing was written.'
-      : `recipe - baseline: ${verdict(before)}; now ${verdict(results)}.`,
+    ...(results === before ? ['Nothing was written.'] : changes),
   ]
   process.stdout.write(`${lines.join('\n')}\n\n${tableText(results)}`)
 }

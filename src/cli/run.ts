@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path'
 import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
-import { runExperiment } from '../experiment/run.ts'
+import { runExperiment, runShard } from '../experiment/run.ts'
 import { tensorboardLog } from '../log/tensorboard.ts'
 import { tableText } from '../report/table.ts'
 import type { Dashboard } from '../serve/server.ts'
@@ -28,27 +28,39 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   )
   const extras = watchers(out, flags)
   try {
-    const results = await runExperiment(experiment, {
+    const options = {
       out,
       fresh: flags.fresh,
       arms: flags.arm,
-      maxSeeds: maxSeedsOf(flags),
       jobs: flags.jobs ?? experiment.choices.engine?.urls?.length,
-      onEvent: (event) => {
+      onEvent: (event: RunEvent) => {
         onEvent?.(event)
         extras.onEvent(event)
       },
       signal,
-    })
+    }
+    const maxSeeds = maxSeedsOf(flags)
+    if (flags.shard) {
+      if (maxSeeds !== undefined) {
+        throw new UserError(
+          '--until-resolved looks at all jobs, and a shard has some: leave one of them out.',
+        )
+      }
+      const { failed } = await runShard(experiment, flags.shard, options)
+      end()
+      await extras.settled()
+      sayFailed(failed)
+      if (!flags.json)
+        process.stderr.write(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
+      return failed.length === 0
+    }
+    const results = await runExperiment(experiment, { ...options, maxSeeds })
     end()
     await extras.settled()
     process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
     if (!flags.json)
       process.stderr.write(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
-    if (results.failed.length > 0) {
-      const names = results.failed.map(({ job }) => job).join(', ')
-      process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
-    }
+    sayFailed(results.failed)
     ignore()
     await extras.linger()
     return results.failed.length === 0
@@ -57,6 +69,12 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
     ignore()
     await extras.close()
   }
+}
+
+function sayFailed(failed: readonly { job: string }[]): void {
+  if (failed.length === 0) return
+  const names = failed.map(({ job }) => job).join(', ')
+  process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
 }
 
 /** The two flags mean something together alone. */

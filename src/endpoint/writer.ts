@@ -5,11 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { notePrompt, readPrompt } from '../board/prompts.ts'
-import type { Writer } from '../board/rounds.ts'
+import type { Writer } from '../board/play.ts'
 import { UserError } from '../errors.ts'
 import { openKeyedLines } from '../keyed-lines.ts'
-import { seedOf } from '../random.ts'
 import { type ChatRequest, type Endpoint, estimateTokens } from './chat.ts'
 
 export interface EndpointWriterOptions {
@@ -73,10 +71,10 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
   }
 
   const write: Writer<null> = async (asks, sampling) => {
-    const jobs = asks.flatMap(({ problem, notes, n, seed }) => {
-      const messages = notes === null ? notePrompt(problem.question) : readPrompt(problem.question, notes)
-      return Array.from({ length: n }, (_, i) => {
-        const request = { messages, ...sampling, seed: seedOf(seed, i) & SEEDS }
+    const jobs = asks.flatMap(({ prompt, seen, seeds }) => {
+      const messages = prompt(seen)
+      return seeds.map((seed) => {
+        const request = { messages, ...sampling, seed: seed & SEEDS }
         return { request, key: keyOf(identity, request) }
       })
     })
@@ -132,7 +130,7 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
       cut: finish === 'length',
       trace: null,
     }))
-    return asks.map(({ n }) => texts.splice(0, n))
+    return asks.map(({ seeds }) => texts.splice(0, seeds.length))
   }
   return { write, spent: () => ({ ...spent }), close: () => answers.close() }
 }

@@ -1,34 +1,24 @@
 /**
  * What an experiment is: `defineExperiment` turns the few lines that a user writes into a complete, checked
- * configuration, and `configRecord` into the plain data that a run folder keeps. Touches no files and no engine.
+ * configuration. Touches no files and no engine; experiment/record.ts makes the plain data that a run folder keeps.
  */
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { layout, own, shared } from '../board/reads.ts'
-import type { Reads } from '../board/types.ts'
+import type { Sampling } from '../board/protocol.ts'
+import { own, shared } from '../board/sights.ts'
 import type { Device } from '../engine/onnx/device.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
-
 import { wordProblems } from '../tasks/word-problems.ts'
-
+import type { Credit } from '../train/credit/types.ts'
+import type { TrainSampling } from '../train/loop.ts'
 import type { TrainChoices } from '../train/options.ts'
-import { type ArmName, armNames } from './arms.ts'
-import { referenceSettings, type Sampling, type Settings, smallPolicySettings } from './defaults.ts'
-
-/** The one thing that differs between arms: what a reader sees. */
-export interface Arm {
-  reads: Reads
-}
-
-/** Rounds may be stated in part, as may everything else. */
-interface SamplingChoices {
-  notes?: Partial<Sampling>
-  replies?: Partial<Sampling>
-}
+import { type Arm, type ArmChoices, defaultArms, resolveArm } from './arms.ts'
+import { referenceSettings, type Settings, smallPolicySettings } from './defaults.ts'
 
 /** What a user states. Everything left out takes its default from experiment/defaults.ts. */
 export interface ExperimentChoices {
@@ -38,9 +28,18 @@ export interface ExperimentChoices {
   /** Where the problems come from; the built-in word problems when left out. */
   task?: Task
   board?: Partial<Settings['board']>
-  arms?: Partial<Record<ArmName, Arm>>
+  /** Arms by name, each a patch over the rest; `baseline` with own notes and `recipe` with all of them unless told. */
+  arms?: Readonly<Record<string, ArmChoices>>
+  /** The arm that the others are compared with: `baseline`, or else the first, unless told. */
+  baseline?: string
+  /** The pairs to compare; each other arm against the baseline unless told. */
+  contrasts?: readonly Pair[]
   train?: TrainChoices
-  sampling?: { train?: SamplingChoices; evaluation?: SamplingChoices }
+  /** Of all arms; `train` may be patched by an arm. */
+  sampling?: {
+    train?: { [Part in keyof TrainSampling]?: Partial<TrainSampling[Part]> }
+    evaluation?: Partial<Sampling>
+  }
   evaluation?: Partial<Settings['evaluation']>
   /** Training seeds: each arm is trained once with each. */
   seeds?: number[]
@@ -75,13 +74,24 @@ export interface OnnxChoice {
   threads: number
 }
 
+/** One arm against another: a test of the family. */
+export interface Pair {
+  arm: string
+  against: string
+}
+
 /** A complete and checked experiment. */
-export interface Experiment extends Omit<Settings, 'problems'> {
+export interface Experiment {
   /** What the user stated: the command line's flags are laid over it. */
   choices: ExperimentChoices
   model: string
   task: Task
-  arms: Record<ArmName, Arm>
+  board: Settings['board']
+  arms: Readonly<Record<string, Arm>>
+  baseline: string
+  contrasts: readonly Pair[]
+  evaluation: Settings['evaluation'] & { sampling: Sampling }
+  seeds: number[]
   grader: Grader
   engine: EngineChoice
 }
@@ -97,28 +107,62 @@ export const builtInModel = fileURLToPath(new URL('../../policies/word-problems'
 export function defineExperiment(choices: ExperimentChoices = {}): Experiment {
   const known = checked(choicesSchema, choices, 'The experiment') as ExperimentChoices
   const settings = known.model === undefined ? smallPolicySettings : referenceSettings
-  const { train: t, evaluation: e } = settings.sampling
-  const experiment: Experiment = {
-    choices: known,
-    model: known.model ?? builtInModel,
-    task: known.task ?? wordProblems(settings.problems),
-    board: { ...settings.board, ...known.board },
-    arms: {
-      baseline: known.arms?.baseline ?? { reads: own },
-      recipe: known.arms?.recipe ?? { reads: shared },
-    },
+  const model = known.model ?? builtInModel
+  const sizes = { ...settings.board, ...known.board }
+  const { train: drawn } = settings.sampling
+  const defaults = {
+    sizes,
     train: { ...settings.train, ...known.train, lora: { ...settings.train.lora, ...known.train?.lora } },
     sampling: {
-      train: rounds(t, known.sampling?.train),
-      evaluation: rounds(e, known.sampling?.evaluation),
+      trained: { ...drawn.trained, ...known.sampling?.train?.trained },
+      context: { ...drawn.context, ...known.sampling?.train?.context },
     },
-    evaluation: { ...settings.evaluation, ...known.evaluation },
+    model,
+  }
+  const arms = Object.fromEntries(
+    Object.entries(known.arms ?? defaultArms({ own, shared })).map(([name, arm]) => [
+      name,
+      resolveArm(name, arm, defaults),
+    ]),
+  )
+  const baseline = known.baseline ?? ('baseline' in arms ? 'baseline' : Object.keys(arms)[0])
+  const contrasts =
+    known.contrasts ??
+    Object.keys(arms)
+      .filter((arm) => arm !== baseline)
+      .map((arm) => ({ arm, against: baseline }))
+  for (const name of [baseline, ...contrasts.flatMap(({ arm, against }) => [arm, against])]) {
+    if (!(name in arms)) {
+      throw new UserError(`There is no arm "${name}": the arms are ${Object.keys(arms).join(', ')}.`)
+    }
+  }
+  const twice = contrasts.find(
+    ({ arm, against }, i) =>
+      arm === against ||
+      contrasts.some((other, j) => j < i && other.arm === arm && other.against === against),
+  )
+  if (twice) {
+    throw new UserError(
+      `contrasts has ${twice.arm} against ${twice.against}: name different arms, each pair once.`,
+    )
+  }
+  return {
+    choices: known,
+    model,
+    task: known.task ?? wordProblems(settings.problems),
+    board: sizes,
+    arms,
+    baseline,
+    contrasts,
+    evaluation: {
+      ...settings.evaluation,
+      ...known.evaluation,
+      sampling: { ...settings.sampling.evaluation, ...known.sampling?.evaluation },
+    },
     seeds: known.seeds ?? settings.seeds,
     grader: known.grader ?? mathGrader,
     engine: engineOf(known),
   }
-  for (const arm of armNames) layout(experiment.arms[arm].reads, experiment.board.copies)
-  return experiment
 }
 
 function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
@@ -145,16 +189,6 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
   return { name, urls, tokenizer: tokenizer ?? null }
 }
 
-function rounds(
-  base: Settings['sampling']['train'],
-  chosen: SamplingChoices = {},
-): Settings['sampling']['train'] {
-  return {
-    notes: { ...base.notes, ...chosen.notes },
-    replies: { ...base.replies, ...chosen.replies },
-  }
-}
-
 /** The same experiment with other choices laid over the user's own. */
 export function overrideExperiment(experiment: Experiment, over: ExperimentChoices): Experiment {
   const { choices } = experiment
@@ -163,31 +197,9 @@ export function overrideExperiment(experiment: Experiment, over: ExperimentChoic
     ...over,
     board: { ...choices.board, ...over.board },
     train: { ...choices.train, ...over.train },
+    sampling: { ...choices.sampling, ...over.sampling },
     engine: { ...choices.engine, ...over.engine },
   })
-}
-
-/**
- * The configuration as plain data: all that decides what a job computes. Seeds are not in it, since a job with one
- * seed is the same whatever other seeds there are: adding one pays for that one alone.
- */
-export function configRecord(experiment: Experiment) {
-  const { board, train, sampling, evaluation, engine, task, grader } = experiment
-  const arm = (name: ArmName) => {
-    const { reads } = experiment.arms[name]
-    return { reads: reads.name, layout: layout(reads, board.copies) }
-  }
-  return {
-    task: { name: task.name, ...task.config },
-    board,
-    arms: { baseline: arm('baseline'), recipe: arm('recipe') },
-    train,
-    sampling,
-    evaluation,
-    grader: { name: grader.name, version: grader.version },
-    // Where the servers are decides nothing: a run may go on at another address.
-    engine: engine.name === 'tinker' ? { name: engine.name } : engine,
-  }
 }
 
 const count = z.number().int().min(1)
@@ -196,11 +208,60 @@ const fraction = z.number().min(0).lt(1)
 const samplingSchema = z
   .strictObject({ temperature: positive.optional(), topP: positive.max(1).optional() })
   .optional()
-const roundsSchema = z.strictObject({ notes: samplingSchema, replies: samplingSchema }).optional()
+const trainSamplingSchema = z.strictObject({ trained: samplingSchema, context: samplingSchema }).optional()
 const isFunction = (value: unknown) => typeof value === 'function'
-const armSchema = z
-  .strictObject({ reads: z.custom<Reads>(isFunction, 'must be a board, such as own or shared') })
+const isObject = (value: unknown) => typeof value === 'object' && value !== null
+
+/** Bounds of counts: far above what anybody has trained, and below what takes a machine down. */
+const trainSchema = z
+  .strictObject({
+    steps: count.max(1_000_000).optional(),
+    tokens: count.nullable().optional(),
+    problemsPerStep: count.max(100_000).optional(),
+    boards: count.max(64).optional(),
+    roundWeights: z.array(z.number().min(0)).min(1).nullable().optional(),
+    noteScale: z.enum(['none', 'std']).optional(),
+    learningRate: positive.optional(),
+    lora: z.strictObject({ rank: count.max(4096).optional(), alpha: positive.optional() }).optional(),
+    clipLow: positive.max(1).optional(),
+    clipHigh: positive.optional(),
+    beta1: fraction.optional(),
+    beta2: fraction.optional(),
+    epsilon: positive.optional(),
+    weightDecay: z.number().min(0).optional(),
+    maxGradNorm: positive.optional(),
+  })
   .optional()
+
+const armSchema = z.strictObject({
+  reads: z.custom<ArmChoices['reads']>(isFunction, 'must be a sight, such as own or shared').optional(),
+  protocol: z
+    .custom<ArmChoices['protocol']>(
+      (value) => isObject(value) && Array.isArray((value as { rounds?: unknown }).rounds),
+      'must be a protocol, such as board({ reads: shared })',
+    )
+    .optional(),
+  credit: z
+    .custom<Credit>(
+      (value) => isObject(value) && isFunction((value as { assign?: unknown }).assign),
+      'must be a credit rule, such as leaveOneOut()',
+    )
+    .optional(),
+  train: trainSchema,
+  sampling: trainSamplingSchema,
+  model: z.string().min(1).optional(),
+  adapter: z.string().min(1).optional(),
+  policies: z
+    .record(
+      z.string().regex(armName),
+      z.strictObject({
+        model: z.string().min(1).optional(),
+        adapter: z.string().min(1).nullable().optional(),
+        trained: z.boolean().optional(),
+      }),
+    )
+    .optional(),
+})
 
 const choicesSchema = z.strictObject({
   model: z.string().min(1).optional(),
@@ -212,35 +273,38 @@ const choicesSchema = z.strictObject({
     .optional(),
   board: z
     .strictObject({
-      // One copy is a group of one: no reply can be better than its group's mean, so nothing can be learned.
-      copies: z.number().int().min(2, 'must be at least 2: copies are compared with each other').optional(),
-      noteTokens: count.optional(),
-      replyTokens: count.optional(),
+      copies: z.number().int().min(1).max(256).optional(),
+      noteTokens: count.max(1_000_000).optional(),
+      replyTokens: count.max(1_000_000).optional(),
       readTokens: count.nullable().optional(),
     })
     .optional(),
-  arms: z.strictObject({ baseline: armSchema, recipe: armSchema }).optional(),
-  train: z
-    .strictObject({
-      steps: count.optional(),
-      problemsPerStep: count.optional(),
-      learningRate: positive.optional(),
-      lora: z.strictObject({ rank: count.optional(), alpha: positive.optional() }).optional(),
-      clipLow: positive.max(1).optional(),
-      clipHigh: positive.optional(),
-      beta1: fraction.optional(),
-      beta2: fraction.optional(),
-      epsilon: positive.optional(),
-      weightDecay: z.number().min(0).optional(),
-      maxGradNorm: positive.optional(),
+  arms: z
+    .record(
+      z.string().regex(armName, 'must start with a letter and hold letters, digits, - and _ (40 at most)'),
+      armSchema,
+    )
+    .refine((arms) => Object.keys(arms).length >= 1, 'must have at least one arm')
+    .refine((arms) => Object.keys(arms).length <= 64, 'must have at most 64 arms')
+    .refine((arms) => !Object.keys(arms).some((name) => /^base(-|$)/.test(name)), {
+      message: 'must not be named base: that is what the untrained model is called',
     })
     .optional(),
-  sampling: z.strictObject({ train: roundsSchema, evaluation: roundsSchema }).optional(),
-  evaluation: z.strictObject({ baseRuns: count.optional(), problemsAtOnce: count.optional() }).optional(),
+  baseline: z.string().optional(),
+  contrasts: z.array(z.strictObject({ arm: z.string(), against: z.string() })).optional(),
+  train: trainSchema,
+  sampling: z.strictObject({ train: trainSamplingSchema, evaluation: samplingSchema }).optional(),
+  evaluation: z
+    .strictObject({ baseRuns: count.max(1000).optional(), problemsAtOnce: count.max(100_000).optional() })
+    .optional(),
   seeds: z
     .array(z.number().int().min(0).max(0xffff_ffff))
     .min(1, 'must have at least one seed')
-    .refine((seeds) => new Set(seeds).size === seeds.length, 'must differ from each other')
+    .max(10_000)
+    .refine((seeds) => new Set(seeds).size === seeds.length, {
+      error: ({ input }) =>
+        `must differ from each other, and ${firstRepeated(input as number[])} stands twice`,
+    })
     .optional(),
   grader: z
     .custom<Grader>((value) => typeof value === 'object' && value !== null && 'grade' in value)
@@ -249,12 +313,14 @@ const choicesSchema = z.strictObject({
     .strictObject({
       name: z.enum(['onnx', 'tinker']).optional(),
       device: z.enum(['cpu', 'cuda', 'webgpu', 'auto']).optional(),
-      threads: count.optional(),
+      threads: count.max(1024).optional(),
       urls: z.array(z.string().min(1)).optional(),
       tokenizer: z.string().min(1).nullish(),
     })
     .optional(),
 })
+
+const firstRepeated = (values: number[]) => values.find((value, i) => values.indexOf(value) !== i)
 
 /** Parses, or throws one sentence for the first thing that is wrong: where it is, what it is, what it may be. */
 export function checked<T>(schema: z.ZodType<T>, value: unknown, what: string): T {

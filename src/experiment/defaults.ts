@@ -2,32 +2,26 @@
  * Every default of an experiment, in one place, with its reason: the reference's settings for a model that a user
  * names, and the same settings fitted to the size of the built-in policy. Data only.
  */
+import type { Sampling } from '../board/protocol.ts'
+import type { TrainSampling } from '../train/loop.ts'
 import type { TrainOptions } from '../train/options.ts'
-
-/** Temperature and nucleus of one round. */
-export interface Sampling {
-  temperature: number
-  topP: number
-}
 
 export interface Settings {
   /** How many problems a task gives that an experiment does not name. */
   problems: { train: number; holdout: number }
   board: {
-    /** Copies of the model: each posts one note and writes one reply. */
+    /** Seats of a protocol that does not state them: copies of the model. */
     copies: number
+    /** Longest note, and longest reply, in new tokens. */
     noteTokens: number
     replyTokens: number
-    /** Longest prompt of round two in tokens; null: all that the context leaves beside the reply. */
+    /** Longest prompt with posts to read, in tokens; null: all that the context leaves beside the text. */
     readTokens: number | null
   }
   train: TrainOptions
-  sampling: {
-    train: { notes: Sampling; replies: Sampling }
-    evaluation: { notes: Sampling; replies: Sampling }
-  }
+  sampling: { train: TrainSampling; evaluation: Sampling }
   evaluation: {
-    /** Evaluations of the untrained base with its own note; their spread is the noise floor. */
+    /** Evaluations of the untrained model under the baseline's protocol; their spread is the noise floor. */
     baseRuns: number
     /** Problems played at a time, and lost at most when an evaluation is interrupted. */
     problemsAtOnce: number
@@ -41,7 +35,11 @@ export const referenceSettings: Settings = {
   board: { copies: 4, noteTokens: 256, replyTokens: 384, readTokens: 1536 },
   train: {
     steps: 40,
+    tokens: null,
     problemsPerStep: 12,
+    boards: 1,
+    roundWeights: null,
+    noteScale: 'none',
     learningRate: 1e-4,
     lora: { rank: 32, alpha: 64 },
     clipLow: 0.2,
@@ -53,9 +51,9 @@ export const referenceSettings: Settings = {
     maxGradNorm: 1,
   },
   sampling: {
-    // Replies are trained on, so they are drawn from the very distribution that the loss scores: no nucleus.
-    train: { notes: { temperature: 0.9, topP: 0.95 }, replies: { temperature: 0.9, topP: 1 } },
-    evaluation: { notes: { temperature: 0.9, topP: 0.95 }, replies: { temperature: 0.9, topP: 0.95 } },
+    // What is trained on is drawn from the very distribution that the loss scores: no nucleus.
+    train: { trained: { temperature: 0.9, topP: 1 }, context: { temperature: 0.9, topP: 0.95 } },
+    evaluation: { temperature: 0.9, topP: 0.95 },
   },
   evaluation: { baseRuns: 3, problemsAtOnce: 40 },
   seeds: [17, 18],

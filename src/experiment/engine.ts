@@ -1,14 +1,13 @@
-/** Opens the engine that an experiment asks for, and names what decides its numbers. The one door to engine/. */
+/** Opens the engines that an experiment asks for, and names what decides their numbers. The one door to engine/. */
 import { createHash } from 'node:crypto'
 import { open, readdir, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { notePrompt, readPrompt } from '../board/prompts.ts'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/model.ts'
+import { graderName } from '../record/schema.ts'
 import type { Experiment } from './config.ts'
-import { graderName } from './results.ts'
 
 /** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */
 export interface FoundModel extends LocatedModel {
@@ -41,7 +40,51 @@ export async function findModel(
   return { ...located, name: model, sha256: sha256(JSON.stringify([model, files])) }
 }
 
-/** Opens the engine on the experiment's model, which the caller may have found already. */
+/** Every model that an experiment's arms name, found: by the name that they give. */
+export type FoundModels = ReadonlyMap<string, FoundModel>
+
+/** Finds all models of the arms. */
+export async function findModels(experiment: Experiment, options: LocateOptions = {}): Promise<FoundModels> {
+  const found = new Map<string, FoundModel>()
+  for (const { policies } of Object.values(experiment.arms)) {
+    for (const { model } of Object.values(policies)) {
+      if (found.has(model)) continue
+      // Where the tokenizer lies is said of the experiment's own model alone.
+      const { engine } = experiment
+      const its =
+        engine.name === 'tinker' && model !== experiment.model ? { ...engine, tokenizer: null } : engine
+      found.set(model, await findModel({ model, engine: its }, options))
+    }
+  }
+  return found
+}
+
+/** The engines of an experiment, one for each model, each opened when it is first needed. */
+export interface Engines {
+  of(model: string): Promise<Engine>
+  close(): Promise<void>
+}
+
+export function openEngines(
+  experiment: Experiment,
+  found: FoundModels,
+  onNotice: (text: string) => void = () => {},
+  open: typeof openEngine = openEngine,
+): Engines {
+  const opened = new Map<string, Promise<Engine>>()
+  return {
+    of(model) {
+      const known = opened.get(model) ?? open(experiment, found.get(model), onNotice)
+      opened.set(model, known)
+      return known
+    },
+    async close() {
+      for (const engine of opened.values()) await engine.then((one) => one.close())
+    },
+  }
+}
+
+/** Opens the engine on a model of the experiment, which the caller may have found already. */
 export async function openEngine(
   experiment: Experiment,
   found?: LocatedModel,
@@ -75,7 +118,6 @@ export function decidingVersions({ grader, engine }: Experiment): Record<string,
     'message-board': versionOf('../../package.json'),
     ...(engine.name === 'onnx' && { 'onnxruntime-node': versionOf('onnxruntime-node/package.json') }),
     grader: graderName(grader),
-    prompts: sha256(JSON.stringify([notePrompt('?'), readPrompt('?', ['a', 'b'])])).slice(0, 12),
   }
 }
 

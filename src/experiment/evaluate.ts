@@ -2,30 +2,29 @@
  * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, and keeps
  * what they write in a file; writes nothing else.
  */
-import { join } from 'node:path'
-import { z } from 'zod'
-import { whatReadersDid } from '../board/readers.ts'
-import { playWith, policyWriter, type Writer } from '../board/rounds.ts'
-import type { Board, Reads } from '../board/types.ts'
+
+import { countEpisodes, finalScores } from '../board/counts.ts'
+import { play, type Text, type Writer } from '../board/play.ts'
+import { policyWriter } from '../board/policy-writer.ts'
+import type { Protocol } from '../board/protocol.ts'
+import type { Episode } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
 import { openEndpointWriter } from '../endpoint/writer.ts'
-import { readJsonFile } from '../files.ts'
 import type { LocateOptions } from '../hub/model.ts'
-import { bootstrapMean, passAt } from '../stats/index.ts'
+import { bootstrapMean, type Interval, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
+import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, findModel, openEngine, versions } from './engine.ts'
-import { readLimit, roundSettings } from './job.ts'
+import { adapterFingerprint, decidingVersions, findModels, openEngines, versions } from './engine.ts'
+import { evaluationPlay, openAuthors } from './job.ts'
 import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
 
 export interface EvaluationOptions {
-  /** The boards to play, each with the same notes: these are drawn from the same streams. */
-  reads: readonly Reads[]
-  /** A folder with a trained adapter in PEFT's layout; the base itself when left out. */
-  adapter?: string
-  /** Where the experiment's model is served; computed here when left out. */
-  endpoint?: EndpointChoice
+  /** What to play: protocols with their policies, untrained. Where they ask alike they draw alike. */
+  arms: readonly Pick<Arm, 'protocol' | 'policies' | 'train'>[]
+  /** Where the policies are served, by the names that seats give; computed here when left out. */
+  endpoints?: Readonly<Record<string, EndpointChoice>>
   /**
    * The file that keeps each round of texts computed here: a later evaluation computes only those that it lacks, and
    * comes to the same result. Nothing is kept when left out.
@@ -54,6 +53,8 @@ export interface EvaluationProgress {
 export interface EndpointChoice {
   /** An OpenAI-compatible server's address up to `/v1`. */
   url: string
+  /** The model's name there. */
+  model: string
   key?: string
   /** Requests at a time. */
   concurrency: number
@@ -63,75 +64,79 @@ export interface EndpointChoice {
   answers: string
 }
 
-/** pass@1, pass@k and what readers did, on the experiment's held-out problems, under each board. */
+/** pass@1, pass@k and what readers did, on the experiment's held-out problems, under each protocol. */
 export async function evaluateModel(experiment: Experiment, options: EvaluationOptions) {
+  const { arms, seed, signal } = options
   const { holdout } = await experiment.task.load()
-  const of = holdout.length * options.reads.length
-  const { copies, noteTokens, replyTokens } = experiment.board
-  // Notes are the same for every board, and written for the first alone.
-  const expected = expectation(copies * (holdout.length * noteTokens + of * replyTokens))
+  const of = holdout.length * arms.length
+  const limits = arms.flatMap(({ protocol }) =>
+    protocol.rounds.map(({ speakers, maxTokens }) => speakers.length * maxTokens),
+  )
+  const expected = expectation(holdout.length * limits.reduce((sum, limit) => sum + limit, 0))
   let problems = 0
   const tell = (newTokens: number) => {
     expected.wrote(newTokens)
     options.onProgress?.({ problems, of, newTokens, ...expected.left() })
   }
-  const player = options.endpoint
-    ? await endpointPlayer(experiment, options, options.endpoint, tell)
+  const player = options.endpoints
+    ? await endpointPlayer(options, options.endpoints, tell)
     : await enginePlayer(experiment, options, holdout, tell)
-  const boards: { reads: string; played: Board[] }[] = []
-  const write: Writer<unknown> = async (asks, sampling) => {
-    const written = await player.write(asks, sampling)
-    const texts = written.flat()
-    if (boards.length === 0 || asks.some(({ notes }) => notes !== null)) {
-      expected.finished(
-        texts.length * sampling.maxTokens,
-        texts.reduce((sum, { tokens }) => sum + tokens, 0),
-      )
-    }
-    return written
-  }
+  const boards: { protocol: Protocol; played: Episode[] }[] = []
   try {
-    for (const reads of options.reads) {
-      const played: Board[] = []
+    for (const arm of arms) {
+      const writer = await player.writer(arm)
+      const write: Writer<unknown> = async (asks, sampling) => {
+        const texts = await writer(asks, sampling)
+        const written = texts.flat()
+        expected.finished(
+          written.length * sampling.maxTokens,
+          written.reduce((sum, { tokens }) => sum + tokens, 0),
+        )
+        return texts
+      }
+      const played: Episode[] = []
       while (played.length < holdout.length) {
-        options.signal?.throwIfAborted()
+        signal?.throwIfAborted()
         const some = holdout.slice(played.length, played.length + experiment.evaluation.problemsAtOnce)
-        const rounds = await playWith(write, some, {
-          ...roundSettings(experiment, reads, 'evaluation'),
-          seed: ['evaluation', options.seed],
-        })
-        played.push(...rounds.played.map(({ board }) => board))
+        const rounds = await play(
+          write,
+          some.map((problem) => ({ problem })),
+          { ...evaluationPlay(experiment, arm.protocol), seed: ['evaluation', seed] },
+        )
+        played.push(...rounds.played.map(({ episode }) => episode))
         problems += some.length
         tell(0)
       }
-      boards.push({ reads: reads.name, played })
+      boards.push({ protocol: arm.protocol, played })
     }
     return {
-      schemaVersion: 1,
+      schemaVersion: 2,
       ...player.record(),
       task: { name: experiment.task.name, ...experiment.task.config },
-      seed: options.seed,
+      seed,
       problems: holdout.length,
-      boards: boards.map(({ reads, played }) => {
-        const { k, passAt1, passAtK } = passAt(
-          played.map(({ replies }) => replies.map((reply) => reply.correct)),
-        )
+      protocols: boards.map(({ protocol, played }) => {
+        const { k, passAt1, passAtK } = passAt(scoresOf(protocol, played))
         return {
-          reads,
+          protocol: protocol.name,
           k,
           passAt1: passAt1.value,
           ci95: passAt1.ci95,
           passAtK: passAtK.value,
-          counts: whatReadersDid(played),
+          counts: countEpisodes(played),
         }
       }),
-      difference: boards.length === 2 ? differenceOf(boards[0], boards[1]) : null,
+      /** Of each further protocol less the first. */
+      differences: boards.slice(1).map((board) => differenceOf(boards[0], board)),
       versions: versions(experiment),
     }
   } finally {
     await player.close()
   }
 }
+
+const scoresOf = ({ final }: Protocol, played: readonly Episode[]) =>
+  played.map((episode) => finalScores(episode, final))
 
 /** Expects of the texts to come what those so far were: the same share of the tokens that they may take, `limit` in all. */
 function expectation(limit: number) {
@@ -157,107 +162,162 @@ function expectation(limit: number) {
 
 export type Evaluation = Awaited<ReturnType<typeof evaluateModel>>
 
-/** pass@1 under the second board less that under the first, paired by problem. */
-function differenceOf(first: { reads: string; played: Board[] }, second: typeof first) {
-  const scores = ({ played }: typeof first) =>
-    played.map(({ replies }) => replies.filter((reply) => reply.correct).length / replies.length)
-  const before = scores(first)
-  const differences = scores(second).map((score, i) => score - before[i])
+interface PlayedProtocol {
+  protocol: Protocol
+  played: readonly Episode[]
+}
+
+/** pass@1 under the second protocol less that under the first, paired by problem. */
+function differenceOf(
+  first: PlayedProtocol,
+  second: PlayedProtocol,
+): {
+  of: readonly [string, string]
+  passAt1: number
+  ci95: Interval
+} {
+  const means = ({ protocol, played }: PlayedProtocol) =>
+    scoresOf(protocol, played).map((scores) => scores.reduce((sum, score) => sum + score, 0) / scores.length)
+  const before = means(first)
+  const differences = means(second).map((score, i) => score - before[i])
   return {
-    of: [second.reads, first.reads] as const,
+    of: [second.protocol.name, first.protocol.name],
     passAt1: differences.reduce((sum, difference) => sum + difference, 0) / differences.length,
     ci95: bootstrapMean(differences),
   }
 }
 
+type Played = EvaluationOptions['arms'][number]
+
 interface Player {
-  write: Writer<unknown>
+  writer(arm: Played): Promise<Writer<unknown>>
   /** What played, for the record. */
   record(): {
-    model: { name: string; sha256: string | null }
-    adapter: string | null
-    endpoint: { url: string; answers: string; tokens: number; requests: number; kept: number } | null
+    models: { policy: string; model: string; sha256: string | null; adapter: string | null }[]
+    endpoints: {
+      url: string
+      model: string
+      answers: string
+      tokens: number
+      requests: number
+      kept: number
+    }[]
   }
   close(): Promise<void>
 }
 
 async function enginePlayer(
   experiment: Experiment,
-  { adapter, reads, texts, signal, onDownload, onNotice }: EvaluationOptions,
+  { arms, texts, signal, onDownload, onNotice }: EvaluationOptions,
   holdout: Problem[],
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
-  const found = await findModel(experiment, { onDownload, onNotice, retries: { signal } })
-  const { sha256 } = found
-  const engine = await openEngine(experiment, found, onNotice)
+  const playing = {
+    ...experiment,
+    arms: Object.fromEntries(arms.map((arm, i) => [`${i}`, arm])),
+  } as Experiment
+  const found = await findModels(playing, { onDownload, onNotice, retries: { signal } })
+  const engines = openEngines(playing, found, onNotice)
+  const close: (() => Promise<void>)[] = []
+  const models = arms.flatMap(({ policies }) =>
+    Object.entries(policies).map(([policy, { model, adapter }]) => ({
+      policy,
+      model,
+      sha256: found.get(model)!.sha256,
+      adapter,
+    })),
+  )
+  const different = [...new Map(models.map((one) => [JSON.stringify(one), one])).values()]
+  const { readTokens } = experiment.board
   try {
-    checkPrompts(experiment, engine, { train: [], holdout, dropped: 0 }, reads)
-    const lora = adapter === undefined ? undefined : await adapterShape(adapter)
-    const policy = await engine.createPolicy({ lora: lora && { ...lora, seed: 0 } })
-    if (adapter !== undefined) await policy.load(adapter)
-    const readTokens = readLimit(experiment, engine)
+    await checkPrompts(playing, engines, { train: [], holdout, dropped: 0 })
     // Whatever grades them, texts are the same.
     const { grader: _, ...textVersions } = decidingVersions(experiment)
-    const identity = [
-      sha256,
-      adapter === undefined ? null : await adapterFingerprint(adapter),
-      experiment.engine,
-      engine.info.device,
-      textVersions,
-      readTokens,
-    ]
-    const kept = await openKeptTexts(
-      policyWriter(policy, engine.tokenizer, { readTokens, onTokens, signal }),
-      identity,
-      texts ?? null,
-    )
+    /** Texts that are kept in memory alone are shared between the protocols of one call. */
+    const kept = await openKeptTexts(texts ?? null)
+    close.push(() => kept.close())
     return {
-      write: kept.write,
-      record: () => ({
-        model: { name: experiment.model, sha256 },
-        adapter: adapter ?? null,
-        endpoint: null,
-      }),
+      async writer(arm) {
+        const authors = await openAuthors(engines, arm, null)
+        const starts = await Promise.all(
+          Object.entries(arm.policies).map(async ([name, { model, adapter }]) => [
+            name,
+            found.get(model)!.sha256,
+            adapter === null ? null : await adapterFingerprint(adapter),
+            (await engines.of(model)).info.device,
+          ]),
+        )
+        close.push(async () => {
+          for (const { policy } of authors.values()) policy.dispose()
+        })
+        const identity = [starts, experiment.engine, textVersions, readTokens]
+        return kept.writer(policyWriter(authors, { readTokens, onTokens, signal }), identity)
+      },
+      record: () => ({ models: different, endpoints: [] }),
       async close() {
-        await kept.close()
-        await engine.close()
+        for (const one of close.splice(0)) await one()
+        await engines.close()
       },
     }
   } catch (error) {
-    await engine.close()
+    for (const one of close.splice(0)) await one()
+    await engines.close()
     throw error
   }
 }
 
 async function endpointPlayer(
-  experiment: Experiment,
   { signal }: EvaluationOptions,
-  { url, key, ...rest }: EndpointChoice,
+  endpoints: Readonly<Record<string, EndpointChoice>>,
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
-  const { model } = experiment
-  const writer = await openEndpointWriter({
-    endpoint: openEndpoint({ url, model, key }),
-    identity: [url, model],
-    onTokens,
-    signal,
-    ...rest,
-  })
+  const opened = await Promise.all(
+    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => ({
+      policy,
+      model,
+      url,
+      answers: rest.answers,
+      writer: await openEndpointWriter({
+        endpoint: openEndpoint({ url, model, key }),
+        identity: [url, model],
+        onTokens,
+        signal,
+        ...rest,
+      }),
+    })),
+  )
   return {
-    write: writer.write,
+    writer: async () => byPolicy(new Map(opened.map(({ policy, writer }) => [policy, writer.write]))),
     record: () => ({
-      model: { name: model, sha256: null },
-      adapter: null,
-      endpoint: { url, answers: rest.answers, ...writer.spent() },
+      models: opened.map(({ policy, model }) => ({ policy, model, sha256: null, adapter: null })),
+      endpoints: opened.map(({ url, model, answers, writer }) => ({
+        url,
+        model,
+        answers,
+        ...writer.spent(),
+      })),
     }),
-    close: () => writer.close(),
+    close: async () => {
+      for (const { writer } of opened) await writer.close()
+    },
   }
 }
 
-/** Rank and alpha of an adapter, which a policy must be made with before the adapter can be loaded. */
-function adapterShape(folder: string): Promise<{ rank: number; alpha: number }> {
-  const schema = z
-    .looseObject({ r: z.number().int().positive(), lora_alpha: z.number().positive() })
-    .transform(({ r, lora_alpha }) => ({ rank: r, alpha: lora_alpha }))
-  return readJsonFile(join(folder, 'adapter_config.json'), schema)
+/** Hands each ask to the writer of its policy. */
+function byPolicy<Trace>(writers: ReadonlyMap<string, Writer<Trace>>): Writer<Trace> {
+  return async (asks, sampling) => {
+    const texts: Text<Trace>[][] = []
+    for (const [policy, write] of writers) {
+      const its = asks.flatMap((ask, a) => (ask.policy === policy ? [a] : []))
+      if (its.length === 0) continue
+      const written = await write(
+        its.map((a) => asks[a]),
+        sampling,
+      )
+      its.forEach((a, i) => {
+        texts[a] = written[i]
+      })
+    }
+    return texts
+  }
 }

@@ -3,13 +3,17 @@
  * earlier run, after one from its own results. Asks an engine or reads a run folder; writes nothing.
  */
 import { performance } from 'node:perf_hooks'
-import { playRounds } from '../board/rounds.ts'
+import { finalScores } from '../board/counts.ts'
+import { play } from '../board/play.ts'
+import { policyWriter } from '../board/policy-writer.ts'
+import type { Final } from '../board/protocol.ts'
 import { UserError } from '../errors.ts'
 import type { LocateOptions } from '../hub/model.ts'
+import type { ContrastResult } from '../record/results.ts'
 import {
   type CompareInput,
   type Components,
-  compare,
+  compareFamily,
   detectableEffect,
   expectedComponents,
   fewestSeeds,
@@ -27,12 +31,12 @@ import {
   type Verdict,
 } from '../stats/index.ts'
 import { trainSteps } from '../train/loop.ts'
-import { armNames } from './arms.ts'
-import { builtInModel, type Experiment } from './config.ts'
-import { findModel, openEngine } from './engine.ts'
-import { roundsOf } from './job.ts'
+import type { Experiment } from './config.ts'
+import { findModels, openEngines } from './engine.ts'
+import { evaluationPlay, openAuthors } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
-import { comparison, evaluationFacts } from './results.ts'
+import { modelName } from './record.ts'
+import { familyOf } from './results.ts'
 import { openStoredRun, type StoredRun, storedOutcomes } from './stored.ts'
 
 /** What was learned before a run: how much scores vary, and how fast this machine is. */
@@ -50,10 +54,14 @@ const TIMED_PROBLEMS = 40
 /** Training steps that are timed; one before them compiles graphs. */
 const TIMED_STEPS = 2
 
+/** Texts that a protocol writes on one problem. */
+const textsOf = ({ rounds }: { rounds: readonly { speakers: readonly number[] }[] }): number =>
+  rounds.reduce((sum, { speakers }) => sum + speakers.length, 0)
+
 /**
- * Times the engine on the experiment's own model and task: an evaluation of up to 40 held-out problems, and two
- * training steps under each arm's board. The evaluation's replies give the rollouts' variance; the rest is as
- * expectedComponents says.
+ * Times the engine on the experiment's own models and task: an evaluation of up to 40 held-out problems under the
+ * baseline's protocol, and two training steps of each arm. The evaluation's scores give the rollouts' variance; the rest
+ * is as expectedComponents says.
  */
 export async function measurePilot(
   experiment: Experiment,
@@ -62,50 +70,59 @@ export async function measurePilot(
   const { onPhase = () => {} } = options
   const split = await experiment.task.load()
   checkSplit(experiment, split)
-  const engine = await openEngine(experiment, await findModel(experiment, options))
+  const engines = openEngines(experiment, await findModels(experiment, options), options.onNotice)
   try {
-    const boards = armNames.map((arm) => experiment.arms[arm].reads)
-    checkPrompts(experiment, engine, split, boards)
-    const { board, evaluation, train } = experiment
-    const context = { engine, experiment, onEvent: () => {} }
+    await checkPrompts(experiment, engines, split)
+    const { board, evaluation, arms, grader } = experiment
+    const { readTokens } = board
+    const seed = experiment.seeds[0]
 
     onPhase('an evaluation')
     const problems = split.holdout.slice(0, Math.min(TIMED_PROBLEMS, evaluation.problemsAtOnce))
-    const base = await engine.createPolicy({})
-    const rounds = roundsOf(context, experiment.arms.baseline.reads, 'evaluation')
-    const play = (seed: string) =>
-      playRounds(base, engine.tokenizer, problems, { ...rounds, seed: ['power', seed] })
-    await play('warm-up')
-    const { played, seconds } = await play('timed')
-    base.dispose()
+    const baseline = arms[experiment.baseline]
+    const authors = await openAuthors(engines, baseline, null)
+    const timedPlay = (key: string) =>
+      play(
+        policyWriter(authors, { readTokens }),
+        problems.map((problem) => ({ problem })),
+        { ...evaluationPlay(experiment, baseline.protocol), seed: ['power', key] },
+      )
+    await timedPlay('warm-up')
+    const { played, seconds } = await timedPlay('timed')
+    for (const { policy } of authors.values()) policy.dispose()
 
     let training = 0
-    for (const arm of armNames) {
-      onPhase(`training steps of the ${arm}`)
-      const policy = await engine.createPolicy({ lora: { ...train.lora, seed: experiment.seeds[0] } })
+    for (const [name, arm] of Object.entries(arms)) {
+      onPhase(`training steps of ${name}`)
+      const learning = await openAuthors(engines, arm, seed)
       const steps = trainSteps({
-        policy,
-        tokenizer: engine.tokenizer,
+        authors: learning,
+        protocol: arm.protocol,
+        credit: arm.credit,
+        sampling: arm.sampling,
         problems: split.train,
-        rounds: roundsOf(context, experiment.arms[arm].reads, 'train'),
-        train,
-        seed: experiment.seeds[0],
-        done: 0,
+        grader,
+        readTokens,
+        train: arm.train,
+        seed,
+        done: { steps: 0, tokens: 0 },
       })
-      const timed = Math.min(TIMED_STEPS, train.steps)
-      if (timed < train.steps) await steps.next()
+      const timed = Math.min(TIMED_STEPS, arm.train.steps)
+      if (timed < arm.train.steps) await steps.next()
       const started = performance.now()
       for (let step = 0; step < timed; step++) await steps.next()
-      training += (performance.now() - started) / 1000 / timed
-      policy.dispose()
+      training += ((performance.now() - started) / 1000 / timed) * arm.train.steps
+      for (const { policy } of learning.values()) policy.dispose()
     }
 
-    const replies = played.map(({ board: { replies } }) => replies.map(({ correct }) => correct))
+    const { protocol } = baseline
+    const scores = played.map(({ episode }) => finalScores(episode, protocol.final))
     return {
-      components: expectedComponents(replies),
+      components: expectedComponents(scores),
       speed: {
-        minutesPerTraining: (train.steps * training) / armNames.length / 60,
-        secondsPerRollout: (seconds.notes + seconds.replies) / (problems.length * board.copies),
+        minutesPerTraining: training / Object.keys(arms).length / 60,
+        secondsPerRollout:
+          seconds.reduce((sum, one) => sum + one, 0) / (problems.length * finalsOf(protocol)),
       },
       source:
         `Timed on ${problems.length} problems and ${TIMED_STEPS} training steps of each arm; the replies' variance is ` +
@@ -113,26 +130,37 @@ export async function measurePilot(
       warnings: [],
     }
   } finally {
-    await engine.close()
+    await engines.close()
   }
 }
+
+/** Final answers of a problem: the rollouts that its score is the mean of. */
+const finalsOf = ({
+  rounds,
+  final,
+}: {
+  rounds: readonly { speakers: readonly number[] }[]
+  final: Final
+}): number => (final === 'each' ? rounds[rounds.length - 1].speakers.length : 1)
 
 /**
  * Learns from an earlier run of a like experiment: its variances, and its times scaled to this experiment's steps.
  *
- * @throws UserError for a folder without results of both arms.
+ * @throws UserError for a folder without results of two arms.
  */
 export async function pilotFrom(folder: string, experiment: Experiment): Promise<Pilot> {
   const run = await openStoredRun(folder)
-  const input = await compared(run)
-  const { config, results } = run
-  const { problemsPerStep } = experiment.train
+  const { input } = await comparedArms(run)
+  const { record, results } = run
+  const earlier = record.identity.arms[record.baseline]
+  const now = experiment.arms[experiment.baseline]
   const speed = measuredSpeed(run)
   const scale =
-    (experiment.train.steps / config.train.steps) *
-    (problemsPerStep / config.train.problemsPerStep) *
-    (experiment.board.copies / config.board.copies)
-  const model = experiment.model === builtInModel ? results.model.name : experiment.model
+    (now.train.steps / earlier.train.steps) *
+    ((now.train.problemsPerStep * now.train.boards) /
+      (earlier.train.problemsPerStep * earlier.train.boards)) *
+    (textsOf(now.protocol) / textsOf(earlier.protocol))
+  const model = modelName(experiment.model)
   return {
     components: plannedComponents(layOut(input.baseline, input.recipe)),
     speed: { ...speed, minutesPerTraining: speed.minutesPerTraining * scale },
@@ -148,22 +176,39 @@ export async function pilotFrom(folder: string, experiment: Experiment): Promise
   }
 }
 
-/** Both arms of a stored run as compare takes them. */
-async function compared(run: StoredRun): Promise<CompareInput> {
-  const input = comparison(evaluationFacts(run.config), await storedOutcomes(run))
-  if (!input) {
-    throw new UserError(`${run.folder} does not have both arms trained: run it without --arm first.`)
+/** The pair of a stored run that is least resolved, as compare takes it, and how its family found it. */
+async function comparedArms(
+  run: StoredRun,
+): Promise<{ input: CompareInput; found: ContrastResult; pairs: number }> {
+  const family = familyOf(run.record, await storedOutcomes(run))
+  const found = family && compareFamily(family)
+  const [worst] = [...(run.results.contrasts ?? [])].sort(
+    (a, b) => Number(b.verdict === 'unresolved') - Number(a.verdict === 'unresolved') || width(b) - width(a),
+  )
+  if (!family || !found || !worst) {
+    throw new UserError(
+      `${run.folder} does not have two arms to compare trained: run it without --arm first.`,
+    )
   }
-  return { ...input, alpha: run.results.sequential?.alpha }
+  const input = {
+    baseline: family.arms[worst.against],
+    recipe: family.arms[worst.arm],
+    baseRuns: family.baseRuns,
+    alpha: run.results.sequential?.alpha,
+  }
+  return { input, found: worst, pairs: family.pairs.length }
 }
 
-function measuredSpeed({ results, holdout, config }: StoredRun): Speed {
+const width = ({ ci95: [low, high] }: ContrastResult): number => high - low
+
+function measuredSpeed({ results, record }: StoredRun): Speed {
   const jobs = Object.entries(results.timing.jobs)
   const trained = jobs.filter(([name]) => !name.startsWith('base-')).map(([, minutes]) => minutes)
   const evaluations = jobs.map(([, { evaluationMinutes }]) => evaluationMinutes)
+  const { protocol } = record.identity.arms[record.baseline]
   return {
     minutesPerTraining: mean(trained.map(({ trainMinutes }) => trainMinutes)),
-    secondsPerRollout: (60 * mean(evaluations)) / (holdout * config.board.copies),
+    secondsPerRollout: (60 * mean(evaluations)) / (results.task.holdout * finalsOf(protocol)),
   }
 }
 
@@ -190,9 +235,12 @@ export function powerBefore(
   { holdout, maxProblems }: { holdout: number; maxProblems?: number },
 ): PowerBefore {
   const { components, speed } = pilot
-  const rollouts = experiment.board.copies
+  const rollouts = finalsOf(experiment.arms[experiment.baseline].protocol)
   const sizes = { problems: holdout, seeds: experiment.seeds.length, rollouts }
-  const options = { baseRuns: Math.max(2, experiment.evaluation.baseRuns) }
+  const options = {
+    baseRuns: Math.max(2, experiment.evaluation.baseRuns),
+    alpha: 0.05 / Math.max(1, experiment.contrasts.length),
+  }
   return {
     schemaVersion: 1,
     effect,
@@ -211,7 +259,10 @@ export function powerBefore(
 const MORE = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
 
 export interface PowerAfter {
-  schemaVersion: 1
+  schemaVersion: 2
+  /** The least resolved pair of the run. */
+  arm: string
+  against: string
   verdict: Verdict
   delta: number
   ci95: Interval
@@ -228,17 +279,21 @@ export interface PowerAfter {
  * How many more seeds would resolve a finished run - if the true difference were the observed one, or `effect` - and
  * what more seeds could see.
  *
- * @throws UserError for a folder without results of both arms.
+ * @throws UserError for a folder without results of two arms.
  */
 export async function powerAfter(folder: string, effect?: number): Promise<PowerAfter> {
   const run = await openStoredRun(folder)
-  const input = await compared(run)
-  const { verdict, delta, ci95 } = compare(input)
+  const { input, found, pairs } = await comparedArms(run)
+  const { arm, against, verdict, delta, ci95 } = found
   const design = layOut(input.baseline, input.recipe)
   const components = plannedComponents(design)
   const seeds = Math.max(input.baseline.length, input.recipe.length)
-  const sizes = { problems: design.problems.length, seeds, rollouts: run.config.board.copies }
-  const options = { baseRuns: Math.max(2, input.baseRuns.length), alpha: input.alpha }
+  const sizes = {
+    problems: design.problems.length,
+    seeds,
+    rollouts: finalsOf(run.record.identity.arms[run.record.baseline].protocol),
+  }
+  const options = { baseRuns: Math.max(2, input.baseRuns.length), alpha: (input.alpha ?? 0.05) / pairs }
   const speed = measuredSpeed(run)
   const minutes = (more: number) =>
     minutesOf({ ...sizes, seeds: seeds + more }, speed) - minutesOf(sizes, speed)
@@ -246,10 +301,12 @@ export async function powerAfter(folder: string, effect?: number): Promise<Power
     effect !== undefined
       ? seedsFor(effect, components, sizes, options)
       : verdict === 'unresolved'
-        ? seedsToResolve(input)
+        ? seedsToResolve({ ...input, alpha: options.alpha })
         : { seeds, why: `It is resolved: ${verdict}.` }
   return {
-    schemaVersion: 1,
+    schemaVersion: 2,
+    arm,
+    against,
     verdict,
     delta,
     ci95,

@@ -1,19 +1,18 @@
-/** What is refused before any work is done: sizes and limits that contradict each other. Pure. */
-import { notePrompt, readPrompt } from '../board/prompts.ts'
-import { layout } from '../board/reads.ts'
-import type { Reads } from '../board/types.ts'
-import type { Engine } from '../engine/contract.ts'
+/** What is refused before any work is done: sizes and limits that contradict each other. Pure but for the tokenizers. */
+import { protocolRecord, seatView } from '../board/protocol.ts'
 import { UserError } from '../errors.ts'
 import type { Split } from '../tasks/types.ts'
+import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
-import { readLimit } from './job.ts'
+import type { Engines } from './engine.ts'
 
 /** Refuses a task that cannot fill a step or an evaluation. */
-export function checkSplit({ task, train }: Experiment, split: Split): void {
+export function checkSplit({ task, arms }: Pick<Experiment, 'task' | 'arms'>, split: Split): void {
   if (split.holdout.length === 0) {
     throw new UserError(`The task ${task.name} has no held-out problems: ask it for at least one.`)
   }
-  if (split.train.length < train.problemsPerStep) {
+  for (const { train } of Object.values(arms)) {
+    if (split.train.length >= train.problemsPerStep) continue
     throw new UserError(
       `A step takes ${train.problemsPerStep} problems but the task ${task.name} gives ${split.train.length} to train on` +
         `${split.dropped > 0 ? ` (${split.dropped} dropped for overlap with the held-out set)` : ''}: ` +
@@ -25,44 +24,56 @@ export function checkSplit({ task, train }: Experiment, split: Split): void {
 /** Of all problems, so many of the longest are tried: a text with more bytes seldom has fewer tokens. */
 const TRIED = 32
 
-/** Refuses limits that the model's context cannot hold, before anything is sampled. */
-export function checkPrompts(
-  experiment: Experiment,
-  engine: Engine,
+const bytes = new TextEncoder()
+
+/** Refuses limits that the models' contexts cannot hold, before anything is sampled. */
+export async function checkPrompts(
+  experiment: Pick<Experiment, 'board' | 'arms'>,
+  engines: Engines,
   { train, holdout }: Split,
-  boards: readonly Reads[],
-): void {
-  const { board } = experiment
-  const { contextLength, tokenizer } = engine
-  const limit = readLimit(experiment, engine)
-  if (limit < 1 || limit + board.replyTokens > contextLength) {
-    throw new UserError(
-      `A prompt of ${Math.max(limit, 0)} tokens and a reply of ${board.replyTokens} do not fit the model's context of ` +
-        `${contextLength}: lower board.readTokens or board.replyTokens.`,
-    )
-  }
-  const seen = Math.max(
-    ...boards.flatMap((reads) => layout(reads, board.copies)).map((notes) => notes.length),
-  )
-  const blank = Array.from({ length: seen }, () => '')
+): Promise<void> {
   const longest = [...holdout, ...train]
-    .sort((a, b) => Buffer.byteLength(b.question) - Buffer.byteLength(a.question))
+    .map((problem) => ({ problem, size: bytes.encode(problem.question).length }))
+    .sort((a, b) => b.size - a.size)
     .slice(0, TRIED)
-  for (const problem of longest) {
-    const first = tokenizer.chat(notePrompt(problem.question)).length
-    if (first + board.noteTokens > contextLength) {
-      throw new UserError(
-        `Problem ${problem.id} takes ${first} tokens to pose, and with a note of ${board.noteTokens} it exceeds the ` +
-          `model's context of ${contextLength}: lower board.noteTokens or leave this problem out.`,
-      )
-    }
-    const second = tokenizer.chat(readPrompt(problem.question, blank)).length + seen * board.noteTokens
-    if (second > limit) {
-      throw new UserError(
-        `Problem ${problem.id} with ${seen} notes of ${board.noteTokens} tokens makes a prompt of ${second}, above the ` +
-          `limit of ${limit} (context ${contextLength}, replies ${board.replyTokens}): lower board.noteTokens` +
-          `${board.readTokens === null ? '' : ', raise board.readTokens'} or leave this problem out.`,
-      )
+    .map(({ problem }) => problem)
+  for (const arm of Object.values(experiment.arms)) {
+    await checkArm(arm, experiment.board.readTokens, engines, longest)
+  }
+}
+
+async function checkArm(
+  { protocol, policies }: Arm,
+  readTokens: number | null,
+  engines: Engines,
+  longest: Split['train'],
+): Promise<void> {
+  const { rounds } = protocolRecord(protocol)
+  for (const [r, { speakers, sights, maxTokens, name }] of rounds.entries()) {
+    for (const [s, seat] of speakers.entries()) {
+      const { contextLength, tokenizer } = await engines.of(policies[protocol.seats[seat].policy].model)
+      const refs = sights[s]
+      const limit = refs === null ? contextLength - maxTokens : (readTokens ?? contextLength - maxTokens)
+      const where = `the protocol ${protocol.name}, round ${r + 1} ("${name}")`
+      if (limit < 1 || limit + maxTokens > contextLength) {
+        throw new UserError(
+          `In ${where}, a prompt of ${Math.max(limit, 0)} tokens and a text of ${maxTokens} do not fit the model's context ` +
+            `of ${contextLength}: lower board.readTokens, or the round's tokens.`,
+        )
+      }
+      const seen = refs?.map(() => '') ?? null
+      const read = refs?.reduce((sum, [round]) => sum + rounds[round].maxTokens, 0) ?? 0
+      for (const problem of longest) {
+        const chat = protocol.rounds[r].prompt(problem, seatView(protocol, problem, seat), seen)
+        const size = tokenizer.chat(chat).length + read
+        if (size <= limit) continue
+        throw new UserError(
+          `In ${where}, problem ${problem.id} makes a prompt of ${size} tokens` +
+            `${refs === null ? '' : ` with ${refs.length} posts to read`}, above the limit of ${limit} (context ` +
+            `${contextLength}, texts ${maxTokens}): lower board.noteTokens or board.replyTokens` +
+            `${refs === null || readTokens === null ? '' : ', raise board.readTokens'} or leave this problem out.`,
+        )
+      }
     }
   }
 }

@@ -1,34 +1,22 @@
 /**
  * Runs an experiment into a folder: opens or continues the folder, runs every job that is not finished, and writes
- * what was found. The same call again pays only for what is missing.
+ * what was found. The same call again pays only for what is missing; an arm or a seed more pays for that alone.
  */
-import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import type { Engine } from '../engine/contract.ts'
 import { LostError, UserError } from '../errors.ts'
-import { writeFileAtomic } from '../files.ts'
-import type { Problem } from '../tasks/types.ts'
-import { type ArmName, armNames } from './arms.ts'
-import { builtInModel, configRecord, type Experiment } from './config.ts'
-import { decidingVersions, findModel, openEngine, sha256, versions } from './engine.ts'
-import { checkRunFolder, type History, openRunFolder, type RunFolder } from './folder.ts'
-import {
-  errorFile,
-  isFinished,
-  type Job,
-  type JobContext,
-  type JobOutcome,
-  planJobs,
-  type RunEvent,
-  readOutcome,
-  readProgress,
-  runJob,
-  stepsOf,
-} from './job.ts'
-import { oneMore, planLooks } from './looks.ts'
+import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.ts'
+import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
+import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
+import type { Look, Results } from '../record/results.ts'
+import type { History, RunRecord } from '../record/schema.ts'
+import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
+import type { Experiment } from './config.ts'
+import { findModels, type openEngine, openEngines } from './engine.ts'
+import { type JobContext, type JobOutcome, type RunEvent, readOutcome, runJob } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
-import { evaluationFacts, type Look, type Results, summarise } from './results.ts'
+import { recordOf } from './record.ts'
+import { summarise } from './results.ts'
 import { writeResults } from './write-results.ts'
 
 export interface RunOptions {
@@ -36,18 +24,26 @@ export interface RunOptions {
   out: string
   /** Removes an earlier run in `out` first. */
   fresh?: boolean
-  /** The arms to train; both unless told. */
-  arms?: readonly ArmName[]
-  /** Adds seeds, one an arm at a time, until the verdict is not `unresolved` or there are so many (see looks.ts). */
+  /** The arms to train; all unless told. */
+  arms?: readonly string[]
+  /** Adds seeds, one an arm at a time, until no verdict is `unresolved` or there are so many (see stats/looks.ts). */
   maxSeeds?: number
   /** Jobs at a time, 1 unless told. The results do not depend on it where the engine's do not. */
   jobs?: number
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
-  /** Opens the engine; the one that the experiment names unless told. */
+  /** Opens an engine; the one that the experiment names unless told. */
   openEngine?: typeof openEngine
 }
+
+/** Shard `k` of `n`, from 1. */
+export interface Shard {
+  k: number
+  n: number
+}
+
+type Failed = Results['failed']
 
 /**
  * Runs what is left of an experiment and returns its results, which are also in `out`. A job that fails is named in
@@ -56,177 +52,191 @@ export interface RunOptions {
  * @throws UserError for a configuration, model, task or folder that cannot be used, before any work is done.
  */
 export async function runExperiment(experiment: Experiment, options: RunOptions): Promise<Results> {
-  const { out, signal, arms = armNames, jobs: atOnce = 1, onEvent = () => {} } = options
-  signal?.throwIfAborted()
-  const looks = options.maxSeeds === undefined ? undefined : planLooks(experiment.seeds, options.maxSeeds)
-  if (looks && arms.length < armNames.length) {
-    throw new UserError('Adding seeds until resolved compares both arms: leave --arm out.')
+  const { out, maxSeeds } = options
+  const looks = maxSeeds === undefined ? undefined : planLooks(experiment.seeds, maxSeeds)
+  if (looks && options.arms) {
+    throw new UserError('Adding seeds until resolved compares all arms: leave --arm out.')
   }
-  const split = await experiment.task.load()
-  checkSplit(experiment, split)
-  const onNotice = (text: string) => onEvent({ type: 'notice', text })
-  const found = await findModel(experiment, {
-    onDownload: (progress) => onEvent({ type: 'download', ...progress }),
-    onNotice,
-    retries: { signal },
-  })
-  const model = {
-    name: experiment.model === builtInModel ? 'word-problems (built-in)' : experiment.model,
-    sha256: found.sha256,
-  }
-  const config = configRecord(experiment)
-  const { train, holdout, dropped } = split
-  const record = {
-    identity: {
-      config,
-      model: model.sha256,
-      data: {
-        train: train.length,
-        holdout: holdout.length,
-        sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
-      },
-      versions: decidingVersions(experiment),
-    },
-    model: model.name,
-    arms,
-    seeds: looks?.first ?? experiment.seeds,
-    looks,
-    versions: versions(experiment),
-    machine: {
-      processor: cpus()[0]?.model ?? 'unknown',
-      cores: cpus().length,
-      memoryGiB: Math.round(totalmem() / 2 ** 30),
-      system: `${platform()} ${arch()}`,
-    },
-  }
-  const how = { fresh: options.fresh }
-  const isLeft = async (job: Job) =>
-    !isFinished(experiment, job, await readProgress(out, job), holdout.length)
-
-  // Whatever can be refused is refused before anything is written: the folder, then the model and the limits.
-  await checkRunFolder(out, record, how)
-  let engine: Engine | undefined
-  let folder: RunFolder | undefined
-  try {
-    const first = planJobs({ ...experiment, seeds: record.seeds }, arms)
-    if (options.fresh || (await Promise.all(first.map(isLeft))).includes(true)) {
-      engine = await (options.openEngine ?? openEngine)(experiment, found, onNotice)
-      const boards = armNames.map((arm) => experiment.arms[arm].reads)
-      checkPrompts(experiment, engine, split, boards)
-    }
-    folder = await openRunFolder(out, record, how)
-
-    const { history = {} } = folder.record()
+  return withRun(experiment, options, { seeds: looks?.first ?? experiment.seeds, looks }, async (run) => {
     const finished = new Map<string, JobOutcome>()
     let before: readonly Look[] = []
-    for (let seeds = record.seeds; ; seeds = oneMore(seeds)) {
-      if (before.length > 0) await folder.update({ seeds })
-      const jobs = planJobs({ ...experiment, seeds }, arms)
-      const failed = await runJobs(jobs, finished)
+    for (;;) {
+      const record = run.folder.record()
+      const jobs = planJobs(record)
+      const failed = await run.jobs(jobs, finished)
       const results = summarise(
-        {
-          model,
-          task: { name: experiment.task.name, train: train.length, holdout: holdout.length },
-          config,
-          evaluation: evaluationFacts(experiment),
-          seeds,
-          dropped,
-          versions: versions(experiment),
-          failed,
-          finishedAt: new Date().toISOString(),
-          looks: looks && { plan: looks, before },
-          read: history.read,
-          regrades: history.regrades,
-        },
+        { record, failed, finishedAt: new Date().toISOString(), before },
         // In the order of the plan, whichever ended first.
         jobs.flatMap(({ name }) => finished.get(name) ?? []),
       )
       await writeResults(out, results)
-      const { delta, sequential } = results
-      if (!sequential) {
-        if (delta && failed.length === 0) await folder.update({ history: noted(history, seeds) })
+      if (!results.sequential) {
+        if (results.contrasts.length > 0 && failed.length === 0) {
+          await run.folder.update({ history: noted(record) })
+        }
         return results
       }
-      before = sequential.taken
-      const last = seeds.length >= sequential.maxSeeds
-      if (delta?.verdict !== 'unresolved' || failed.length > 0 || last) return results
+      before = results.sequential.taken
+      const last = before.length >= lookCount(record.looks!)
+      const open = results.contrasts.some(({ verdict }) => verdict === 'unresolved')
+      if (!open || failed.length > 0 || last) return results
+      await run.folder.update({ seeds: oneMore(record.seeds) })
     }
+  })
+}
+
+/** Runs what is left of one shard of an experiment into a folder of its own; record/merge.ts makes one run of all. */
+export async function runShard(
+  experiment: Experiment,
+  { k, n }: Shard,
+  options: Omit<RunOptions, 'maxSeeds'>,
+): Promise<{ failed: Failed }> {
+  if (!(Number.isInteger(k) && Number.isInteger(n) && k >= 1 && k <= n)) {
+    throw new UserError(`There is no shard ${k}/${n}: give 1/${n} to ${n}/${n}.`)
+  }
+  const changes = { seeds: experiment.seeds, shard: `${k}/${n}` }
+  return withRun(experiment, options, changes, async (run) => ({
+    failed: await run.jobs(shardOf(planJobs(run.folder.record()), { k, n }), new Map()),
+  }))
+}
+
+interface Run {
+  folder: RunFolder
+  /** Runs the jobs that are left, adds what each finished one found to `finished`, and returns those that failed. */
+  jobs(jobs: readonly Job[], finished: Map<string, JobOutcome>): Promise<Failed>
+}
+
+/** Opens the folder and what is needed to run, and closes both again. */
+async function withRun<T>(
+  experiment: Experiment,
+  options: RunOptions,
+  changes: Pick<RunRecord, 'seeds'> & Partial<Pick<RunRecord, 'looks' | 'shard'>>,
+  work: (run: Run) => Promise<T>,
+): Promise<T> {
+  const { out, signal, onEvent = () => {} } = options
+  signal?.throwIfAborted()
+  const split = await experiment.task.load()
+  checkSplit(experiment, split)
+  const onNotice = (text: string) => onEvent({ type: 'notice', text })
+  const found = await findModels(experiment, {
+    onDownload: (progress) => onEvent({ type: 'download', ...progress }),
+    onNotice,
+    retries: { signal },
+  })
+  const whole = await recordOf(experiment, found, split)
+  const arms = whole.arms.filter((name) => options.arms?.includes(name) ?? true)
+  const record: RunRecord = { ...whole, ...changes, arms }
+  const isLeft = async (job: Job) =>
+    !isFinished((await readProgress(join(out, job.name))) ?? beginning(job.seed !== null), record.identity)
+
+  const how = { fresh: options.fresh }
+  // Whatever can be refused is refused before anything is written: the folder, then the models and the limits.
+  await checkRunFolder(out, record, how)
+  const engines = openEngines(experiment, found, onNotice, options.openEngine)
+  let folder: RunFolder | undefined
+  try {
+    const first = planJobs(record)
+    if (options.fresh || (await Promise.all(first.map(isLeft))).includes(true)) {
+      await checkPrompts(experiment, engines, split)
+    }
+    folder = await openRunFolder(out, record, how)
+    const { atWork } = folder
+    const context = { engines, experiment, ...split, folder: out, onEvent, signal }
+    return await work({
+      folder,
+      jobs: (jobs, finished) =>
+        runJobs(jobs, finished, { context, isLeft, atWork, atOnce: options.jobs ?? 1 }),
+    })
   } finally {
-    await engine?.close()
+    await engines.close()
     folder?.release()
   }
+}
 
-  /** Runs the jobs that are left, adds what each finished one found to `finished`, and returns those that failed. */
-  async function runJobs(jobs: Job[], finished: Map<string, JobOutcome>): Promise<Results['failed']> {
-    const progress = await Promise.all(jobs.map((job) => readProgress(out, job)))
-    onEvent({
-      type: 'plan',
-      jobs: jobs.map((job, i) => ({
-        name: job.name,
-        steps: stepsOf(experiment, job),
-        problems: holdout.length,
-        progress: progress[i],
-      })),
-    })
-    const failed: Results['failed'] = []
-    const queue: Job[] = []
-    for (const job of jobs.filter(({ name }) => !finished.has(name))) {
-      if (await isLeft(job)) {
-        queue.push(job)
-        continue
-      }
-      onEvent({ type: 'job', job: job.name, state: 'kept' })
-      finished.set(job.name, await readOutcome(out, job))
+async function runJobs(
+  jobs: readonly Job[],
+  finished: Map<string, JobOutcome>,
+  {
+    context,
+    isLeft,
+    atWork,
+    atOnce,
+  }: {
+    context: JobContext
+    isLeft: (job: Job) => Promise<boolean>
+    atWork: RunFolder['atWork']
+    atOnce: number
+  },
+): Promise<Failed> {
+  const { folder, experiment, holdout, onEvent, signal } = context
+  const progress = await Promise.all(
+    jobs.map(async ({ name, seed }) => (await readProgress(join(folder, name))) ?? beginning(seed !== null)),
+  )
+  onEvent({
+    type: 'plan',
+    jobs: jobs.map(({ name, arm, seed }, i) => ({
+      name,
+      steps: seed === null ? 0 : experiment.arms[arm].train.steps,
+      problems: holdout.length,
+      progress: progress[i],
+    })),
+  })
+  const failed: Failed = []
+  const queue: Job[] = []
+  const whole = { problems: holdout.map(({ id }) => id), checkpoint: true }
+  for (const job of jobs.filter(({ name }) => !finished.has(name))) {
+    if (await isLeft(job)) {
+      queue.push(job)
+      continue
     }
-    if (queue.length === 0) return failed
-    // Another process may have removed a finished run between the two looks; then there is one to open.
-    engine ??= await (options.openEngine ?? openEngine)(experiment, found, onNotice)
-    const context: JobContext = { engine, experiment, train, holdout, folder: out, onEvent, signal }
-    const moved = new Set<Job>()
-
-    async function take(job: Job): Promise<void> {
-      onEvent({ type: 'job', job: job.name, state: 'started' })
-      try {
-        await runJob(context, job)
-        finished.set(job.name, await readOutcome(out, job))
-        onEvent({ type: 'job', job: job.name, state: 'finished' })
-      } catch (error) {
-        signal?.throwIfAborted()
-        const why = error instanceof Error ? error.message : String(error)
-        if (isLost(error) && !moved.has(job)) {
-          // It goes on from what it kept, once, wherever the engine puts it then.
-          moved.add(job)
-          queue.push(job)
-          onNotice(`${job.name} lost what it ran on and is begun again from what it kept: ${why}`)
-          return
-        }
-        // The whole story, for whoever mends it; the next try removes it.
-        await writeFileAtomic(join(out, job.name, errorFile), inspect(error))
-        failed.push({ job: job.name, why })
-        onEvent({ type: 'job', job: job.name, state: 'failed', why })
-      }
-    }
-
-    async function work(): Promise<void> {
-      for (let job = queue.shift(); job; job = queue.shift()) await take(job)
-    }
-
-    // All are waited for, so that none goes on behind a run that is stopped.
-    const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
-    for (const each of ended) if (each.status === 'rejected') throw each.reason
-    return jobs.flatMap(({ name }) => failed.filter(({ job }) => job === name))
+    onEvent({ type: 'job', job: job.name, state: 'kept' })
+    finished.set(job.name, await readOutcome(folder, job, whole))
   }
+  const moved = new Set<Job>()
+
+  async function take(job: Job): Promise<void> {
+    onEvent({ type: 'job', job: job.name, state: 'started' })
+    await atWork(job.name, true)
+    try {
+      await runJob(context, job)
+      finished.set(job.name, await readOutcome(folder, job, whole))
+      onEvent({ type: 'job', job: job.name, state: 'finished' })
+    } catch (error) {
+      signal?.throwIfAborted()
+      const why = error instanceof Error ? error.message : String(error)
+      if (isLost(error) && !moved.has(job)) {
+        // It goes on from what it kept, once, wherever the engine puts it then.
+        moved.add(job)
+        queue.push(job)
+        const text = `${job.name} lost what it ran on and is begun again from what it kept: ${why}`
+        onEvent({ type: 'notice', text })
+        return
+      }
+      await writeJobError(join(folder, job.name), inspect(error))
+      failed.push({ job: job.name, why })
+      onEvent({ type: 'job', job: job.name, state: 'failed', why })
+    } finally {
+      await atWork(job.name, false)
+    }
+  }
+
+  async function work(): Promise<void> {
+    for (let job = queue.shift(); job; job = queue.shift()) await take(job)
+  }
+
+  // All are waited for, so that none goes on behind a run that is stopped.
+  const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
+  for (const each of ended) if (each.status === 'rejected') throw each.reason
+  return jobs.flatMap(({ name }) => failed.filter(({ job }) => job === name))
 }
 
 /** Whether an error, or what caused it, is that the place of work is gone. */
 const isLost = (error: unknown): boolean =>
   error instanceof LostError || (error instanceof Error && error.cause !== undefined && isLost(error.cause))
 
-/** The history with one more reading of the verdict at the plain level. */
-function noted(history: History, seeds: number[]): History {
+/** The history with one more reading of the verdicts at the plain level. */
+function noted({ history = {}, seeds }: RunRecord): History {
   const { read = [] } = history
   const known = read.some((each) => each.join() === seeds.join())
-  return known ? history : { ...history, read: [...read, seeds] }
+  return known ? history : { ...history, read: [...read, [...seeds]] }
 }
-
-const problemKey = ({ id, question, gold }: Problem) => [id, question, gold]

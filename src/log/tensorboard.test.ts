@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { StepMetrics } from '../train/loop.ts'
-import { fileHeader, type ScalarEvent, scalarRecord, tensorboardLog } from './tensorboard.ts'
+import type { MetricsLine } from '../record/schema.ts'
+import { fileHeader, type ScalarEvent, scalarRecord, stepScalars, tensorboardLog } from './tensorboard.ts'
 
 interface Golden {
   start: number
@@ -27,7 +27,7 @@ describe('an event file', () => {
   })
 })
 
-const metrics = (step: number): StepMetrics => ({
+const metrics = (step: number): MetricsLine => ({
   step,
   reward: step / 10,
   informative: 1,
@@ -40,8 +40,39 @@ const metrics = (step: number): StepMetrics => ({
   replyChars: 100,
   repliesCut: 0,
   sampledTokens: 10,
+  scoredTokens: 20,
   trainedTokens: 5,
-  seconds: { notes: 0.25, replies: 0.25, forwardBackward: 0.5, optimStep: 0 },
+  effective: null,
+  rounds: [
+    { name: 'note', right: 0.25, chars: 90, tokens: 20, cut: 0.1, credit: null },
+    {
+      name: 'reply',
+      right: step / 10,
+      chars: 100,
+      tokens: 25,
+      cut: 0,
+      credit: { mean: 0.5, spread: 0.25, informative: 1, withOwn: null, unpaid: 0 },
+    },
+  ],
+  seconds: { rounds: [0.25, 0.25], credit: 0, forwardBackward: 0.5, optimStep: 0 },
+})
+
+describe('a step', () => {
+  it('has a scalar for each value of each round, and none for what it has no value of', () => {
+    const scalars = stepScalars(metrics(3))
+    expect(scalars).toMatchObject({
+      'train/reward': 0.3,
+      'tokens/scored': 20,
+      'round_1/right': 0.25,
+      'round_2/right': 0.3,
+      'round_2/credit_spread': 0.25,
+      'seconds/round_2': 0.25,
+    })
+    for (const none of ['train/credit_effective', 'round_1/credit_mean', 'round_2/credit_with_own']) {
+      expect(scalars).not.toHaveProperty([none])
+    }
+    expect(Object.values(scalars).every(Number.isFinite)).toBe(true)
+  })
 })
 
 /** Writes the metrics of the first `last` steps, as a job does before it tells of the step. */

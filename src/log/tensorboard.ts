@@ -9,9 +9,9 @@
 import { mkdir, open, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import protobuf from 'protobufjs/light.js'
-import { logFolder } from '../experiment/folder.ts'
 import { writeFileAtomic } from '../files.ts'
-import type { StepMetrics } from '../train/loop.ts'
+import { logFolder } from '../record/folder.ts'
+import type { MetricsLine } from '../record/schema.ts'
 
 /** The part of tensorflow/core/util/event.proto and framework/summary.proto that scalars need. */
 const root = protobuf.Root.fromJSON({
@@ -75,25 +75,47 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc >>> 0
 })
 
-/** One step's metrics as scalars, grouped as TensorBoard groups tags: by what stands before the slash. */
-export function stepScalars(metrics: StepMetrics): Record<string, number> {
+/**
+ * One step's metrics as scalars, grouped as TensorBoard groups tags: by what stands before the slash. What a step has no
+ * value of has no scalar.
+ */
+export function stepScalars(metrics: MetricsLine): Record<string, number> {
   const { reward, informative, noteAcc, loss, gradNorm, learningRate, clippedShare, logprobDrift } = metrics
-  const { replyChars, repliesCut, sampledTokens, trainedTokens, seconds } = metrics
-  return {
+  const { replyChars, repliesCut, sampledTokens, scoredTokens, trainedTokens, effective, rounds, seconds } =
+    metrics
+  const byRound = rounds.map(({ right, chars, cut, credit }, r) => ({
+    [`round_${r + 1}/right`]: right,
+    [`round_${r + 1}/chars`]: chars,
+    [`round_${r + 1}/cut`]: cut,
+    [`round_${r + 1}/credit_mean`]: credit?.mean,
+    [`round_${r + 1}/credit_spread`]: credit?.spread,
+    [`round_${r + 1}/credit_informative`]: credit?.informative,
+    [`round_${r + 1}/credit_with_own`]: credit?.withOwn,
+    [`seconds/round_${r + 1}`]: seconds.rounds[r],
+  }))
+  const scalars: Record<string, number | null | undefined> = {
     'train/reward': reward,
     'train/informative': informative,
     'train/note_acc': noteAcc,
     'train/reply_chars': replyChars,
     'train/replies_cut': repliesCut,
+    'train/credit_effective': effective,
     'optim/loss': loss,
-    ...(gradNorm !== null && { 'optim/grad_norm': gradNorm }),
+    'optim/grad_norm': gradNorm,
     'optim/learning_rate': learningRate,
     'optim/clipped_share': clippedShare,
     'optim/logprob_drift': logprobDrift,
     'tokens/sampled': sampledTokens,
+    'tokens/scored': scoredTokens,
     'tokens/trained': trainedTokens,
-    ...Object.fromEntries(Object.entries(seconds).map(([phase, value]) => [`seconds/${phase}`, value])),
+    'seconds/credit': seconds.credit,
+    'seconds/forwardBackward': seconds.forwardBackward,
+    'seconds/optimStep': seconds.optimStep,
+    ...Object.assign({}, ...byRound),
   }
+  return Object.fromEntries(
+    Object.entries(scalars).filter(([, value]) => typeof value === 'number'),
+  ) as Record<string, number>
 }
 
 const FILE = /^events\.out\.tfevents\.(\d+)\.message-board$/
@@ -102,7 +124,7 @@ const FILE = /^events\.out\.tfevents\.(\d+)\.message-board$/
  * A listener of training steps that keeps the event files of the run in `folder`. The first step of a job writes its
  * file anew from metrics.jsonl, and each later one adds to it.
  */
-export function tensorboardLog(folder: string): (job: string, metrics: StepMetrics) => Promise<void> {
+export function tensorboardLog(folder: string): (job: string, metrics: MetricsLine) => Promise<void> {
   /** What each job's file has: where it is, and the wall-clock time of its last step. */
   const files = new Map<string, { path: string; at: number }>()
   return async (job, metrics) => {
@@ -130,7 +152,7 @@ async function writeWhole(folder: string, job: string, last: number): Promise<{ 
   const steps = text
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as StepMetrics)
+    .map((line) => JSON.parse(line) as MetricsLine)
     .filter(({ step }) => step <= last)
   const earlier = (await readdir(place)).flatMap((name) => FILE.exec(name)?.[1] ?? [])
   const all = steps.reduce((sum, step) => sum + busy(step), 0)
@@ -146,5 +168,5 @@ async function writeWhole(folder: string, job: string, last: number): Promise<{ 
   return { path, at }
 }
 
-const busy = ({ seconds }: StepMetrics): number =>
-  Object.values(seconds).reduce((sum, value) => sum + value, 0)
+const busy = ({ seconds: { rounds, credit, forwardBackward, optimStep } }: MetricsLine): number =>
+  rounds.reduce((sum, value) => sum + value, 0) + credit + forwardBackward + optimStep

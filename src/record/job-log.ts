@@ -31,7 +31,6 @@ import {
   readRegular,
   remove,
   writeFileAtomic,
-  writeJsonAtomic,
 } from '../files.ts'
 import { parseSealed, sealed } from '../sealed.ts'
 import { removeScratch } from './folder.ts'
@@ -137,7 +136,7 @@ export async function openJobLog(folder: string, { trains }: { trains: boolean }
       await remove(join(folder, name))
   }
   const keep = async (next: Progress) => {
-    await writeJsonAtomic(join(folder, progressFile), sealed(basename(folder), next))
+    await writeFileAtomic(join(folder, progressFile), progressText(basename(folder), next))
     progress = next
   }
   // Before any line: from now on a log without a progress.json is damage.
@@ -302,26 +301,19 @@ export function jobFiles({ bytes, steps, checkpoint }: Progress): string[] {
   ]
 }
 
-/**
- * The files, by their paths in the run folder, that hold a job with other boards: what replaceFiles takes once they were
- * graded again.
- */
-export function rewrittenJob(
-  name: string,
+/** Another rollouts.jsonl for a job, and the progress that goes with it: the same lines, graded otherwise. */
+export function withRollouts(
   progress: Progress,
   rollouts: readonly RolloutLine[],
-): [path: string, text: string][] {
+): { text: string; progress: Progress } {
   const text = linesText(rollouts)
-  const next: Progress = {
-    ...progress,
-    bytes: { ...progress.bytes, rollouts: Buffer.byteLength(text) },
-    sha256: { ...progress.sha256, rollouts: hexOf(createHash('sha256').update(text)) },
-  }
-  return [
-    [`${name}/${logFile('rollouts')}`, text],
-    [`${name}/${progressFile}`, jsonText(sealed(name, next))],
-  ]
+  const bytes = { ...progress.bytes, rollouts: Buffer.byteLength(text) }
+  const sha256 = { ...progress.sha256, rollouts: hexOf(createHash('sha256').update(text)) }
+  return { text, progress: { ...progress, bytes, sha256 } }
 }
+
+/** progress.json of the job of that name. */
+export const progressText = (job: string, progress: Progress): string => jsonText(sealed(job, progress))
 
 function parseProgress(folder: string, text: string): Progress {
   const parsed = parseSealed(basename(folder), text, progressSchema)

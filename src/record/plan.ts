@@ -86,7 +86,7 @@ export function planJobs(planned: Planned): Job[] {
 export const armName = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/
 
 /** Names of jobs' folders: base-alone-1, board-s17. */
-const jobFolder = /^[A-Za-z][A-Za-z0-9_-]{0,39}-(s?\d+)$/
+const jobFolder = /^[A-Za-z][A-Za-z0-9_-]{0,44}-(s?\d+)$/
 export const isJobFolder = (name: string): boolean => jobFolder.test(name)
 
 export function isFinished(

@@ -163,7 +163,8 @@ export type ArmRecord = z.infer<typeof armSchema>
 /** What all arms share: what must be equal for them to be compared. */
 export const sharedSchema = z.object({
   task: z.looseObject({ name: z.string() }),
-  data: z.object({ train: count, holdout: count, sha256: z.string() }),
+  /** `dropped`: training problems left out for overlap with held-out ones. */
+  data: z.object({ train: count, holdout: count, dropped: count, sha256: z.string() }),
   evaluation: z.object({
     baseRuns: count,
     problemsAtOnce: count,
@@ -219,3 +220,7 @@ export const recordSchema = z.looseObject({
 })
 export type RunRecord = z.infer<typeof recordSchema>
 export type History = NonNullable<RunRecord['history']>
+
+/** A verifier with its version, as records name it. */
+export const graderName = ({ name, version }: { name: string; version: string }): string =>
+  `${name} ${version}`

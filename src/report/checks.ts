@@ -1,51 +1,72 @@
-/** The sentences under the result table: the verdict, and each check that it rests on. Pure. */
-import type { Results } from '../experiment/results.ts'
-import { signed, three } from './rows.ts'
+/** The sentences under the result table: each comparison, and each check that it rests on. Pure. */
+import type { ContrastResult, Results } from '../record/results.ts'
+import { baseTitles } from '../view/sides.ts'
+import { difference, three } from './numbers.ts'
 
-/** `[what, said]` pairs, the verdict first. */
-export function checkLines(results: Results): [what: string, said: string][] {
-  const { delta, sequential, checks, trainTrace, failed } = results
+/** `source` says where in the run folder a sentence comes from, so that it can be checked. */
+export type CheckLine = [what: string, said: string, source: string]
+
+/** Trainings whose scans are listed one by one; of more, those that found nothing share a line. */
+const SCANS = 4
+
+/** The comparisons first. */
+export function checkLines(results: Results): CheckLine[] {
+  const { training, contrasts, sequential, checks, trainTrace, failed, regrades } = results
   const { noise, decontamination, length, cut, overOptimisation } = checks
+  const titles = new Map(baseTitles(results.bases).map((title, i) => [results.bases[i].name, title]))
+  const titleOf = (side: string) => titles.get(side) ?? side
   return [
-    ...(delta
-      ? ([
-          [
-            'recipe - baseline',
-            `${signed(delta.recipeVsBaseline)} [${signed(delta.ci95[0])}, ${signed(delta.ci95[1])}]: ${delta.verdict}. ${delta.why}`,
-          ],
-          ...(delta.smallestEffect === null
-            ? []
-            : [['could have seen', `an effect of ${three(delta.smallestEffect)}, four times in five`]]),
-          ...(delta.toResolve ? [['to resolve it', delta.toResolve.why]] : []),
-          ...delta.warnings.map((warning) => ['warning', warning]),
-        ] as [string, string][])
-      : ([['recipe - baseline', 'not compared: train both arms for a verdict.']] as [string, string][])),
+    ...training.map(
+      (one): CheckLine => [
+        `training, ${one.arm}`,
+        `${difference(one)} against ${titleOf(one.base)}: ${one.verdict}. ${one.why}`,
+        "training, from rollouts.jsonl of the arm's jobs and its base's",
+      ],
+    ),
+    ...(contrasts.length === 0
+      ? [['comparison', 'none: it takes finished trainings of two arms.', 'contrasts'] satisfies CheckLine]
+      : contrasts.flatMap((one) => contrastLines(one, contrasts.length > 1))),
     ...(sequential
-      ? ([
+      ? [
           [
             'looks',
             `${sequential.taken.length} of at most ${sequential.looks}, one more seed an arm at each, ` +
               `each at level ${three(sequential.alpha)}`,
-          ],
-        ] as [string, string][])
+            'sequential',
+          ] satisfies CheckLine,
+        ]
       : []),
-    ...results.regrades.map(({ from, to, evaluation, training }): [string, string] => [
-      'graded again',
-      `${from} to ${to}: ${evaluation.changed} of ${evaluation.of} grades of the evaluations changed; ` +
-        `${training.changed} of ${training.of} of training would have`,
-    ]),
-    ...failed.map(({ job, why }): [string, string] => [`${job} failed`, why]),
+    ...regrades.map(
+      ({ from, to, evaluation, training: paid }): CheckLine => [
+        'graded again',
+        `${from} to ${to}: ${evaluation.changed} of ${evaluation.of} grades of the evaluations changed; ` +
+          `${paid.changed} of ${paid.of} of training would have`,
+        'regrades',
+      ],
+    ),
+    ...failed.map(({ job, why }): CheckLine => [`${job} failed`, why, 'failed']),
     [
       'noise',
       noise
         ? `base runs ${noise.runs.map(three).join(', ')}; run_std ${noise.runStd.toFixed(4)}, band ${three(noise.band)}`
         : 'unknown: it takes two evaluations of the base',
+      "checks.noise, from rollouts.jsonl of the baseline's base",
     ],
-    ...(['baseline', 'recipe'] as const).flatMap((arm) =>
-      trainTrace[arm].map(({ seed, rewardFirst10, rewardLast10 }): [string, string] => [
-        `${arm}, seed ${seed}`,
-        `training reward ${three(rewardFirst10)} in the first ten steps, ${three(rewardLast10)} in the last ten`,
-      ]),
+    ...Object.entries(trainTrace).flatMap(([arm, seeds]): CheckLine[] =>
+      seeds.length === 0
+        ? []
+        : [
+            [
+              `reward, ${arm}`,
+              `in training, from the first ten steps to the last ten: ${seeds
+                .map(
+                  ({ seed, rewardFirst10, rewardLast10 }) =>
+                    `${three(rewardFirst10)} to ${three(rewardLast10)} (s${seed})`,
+                )
+                .join(', ')}`,
+              `trainTrace.${arm}, from metrics.jsonl`,
+            ],
+          ],
     ),
     [
       'reply length',
@@ -54,18 +75,75 @@ export function checkLines(results: Results): [what: string, said: string][] {
         : length
             .map(({ arm, before, after }) => `${arm} ${before.toFixed(0)} to ${after.toFixed(0)} chars`)
             .join('; '),
+      'checks.length, against the base under the same protocol',
     ],
     [
       'cut off',
       cut
-        .map(({ arm, notes, replies }) => `${arm} ${three(notes)} of notes, ${three(replies)} of replies`)
+        .map(
+          ({ of, notes, replies }) =>
+            `${titleOf(of)} ${notes === null ? '' : `${three(notes)} of notes, `}${three(replies)} of replies`,
+        )
         .join('; '),
+      'checks.cut',
     ],
     [
       'decontamination',
       `${decontamination.dropped} training problems dropped for overlap with the held-out set`,
+      'checks.decontamination, 8-gram overlap',
     ],
-    ...checks.hackScan.map(({ job, why }): [string, string] => [`hack scan, ${job}`, why]),
-    ['over-optimised', `no. ${overOptimisation.why}`],
+    ...scanLines(checks.hackScan),
+    ['over-optimised', `no. ${overOptimisation.why}`, 'checks.overOptimisation'],
+  ]
+}
+
+/** `several`: the pair is named in each line. */
+function contrastLines(one: ContrastResult, several: boolean): CheckLine[] {
+  const pair = `${one.arm} - ${one.against}`
+  const named = (what: string) => (several ? `${what}, ${pair}` : what)
+  const { smallestEffect, toResolve, warnings } = one
+  return [
+    [
+      pair,
+      `${difference(one)}: ${one.verdict}. ${one.why}`,
+      `contrasts, from rollouts.jsonl of ${one.arm} and ${one.against}`,
+    ],
+    ...(smallestEffect === null
+      ? []
+      : [
+          [
+            named('could have seen'),
+            `an effect of ${three(smallestEffect)}, four times in five`,
+            'contrasts.smallestEffect',
+          ] satisfies CheckLine,
+        ]),
+    ...(toResolve
+      ? [
+          [
+            named('to resolve it'),
+            toResolve.why,
+            'contrasts.toResolve, planned from the spread between seeds and problems',
+          ] satisfies CheckLine,
+        ]
+      : []),
+    ...warnings.map((warning): CheckLine => [named('warning'), warning, 'contrasts.warnings']),
+  ]
+}
+
+function scanLines(scans: Results['checks']['hackScan']): CheckLine[] {
+  const source = "checks.hackScan, from each job's last training batch"
+  const each = scans.length > SCANS ? scans.filter(({ top }) => top !== null) : scans
+  const rest = scans.length - each.length
+  return [
+    ...each.map(({ job, why }): CheckLine => [`hack scan, ${job}`, why, source]),
+    ...(rest === 0
+      ? []
+      : [
+          [
+            'hack scan',
+            `${rest} of ${scans.length} trainings: no text feature separates reward within a problem beyond chance`,
+            source,
+          ] satisfies CheckLine,
+        ]),
   ]
 }

@@ -9,8 +9,9 @@ import { promisify } from 'node:util'
 import { constants, deflateRaw } from 'node:zlib'
 import { UserError } from '../errors.ts'
 import { writeAtomically } from '../files.ts'
+import { flagStarts, layoutOf } from '../view/flags.ts'
 import { openRun, type RunIndex } from '../view/run-index.ts'
-import type { BoardColumns, BoardText } from '../view/types.ts'
+import type { BoardColumns, BoardText, RunView } from '../view/types.ts'
 import { dataElement, pageEnd, pageStart, readPage } from './page.ts'
 
 const deflate = promisify(deflateRaw)
@@ -31,7 +32,7 @@ export async function writeReport(folder: string, out?: string): Promise<string>
   const path = out ?? join(run.folder, 'report.html')
   const view = run.view()
   const order = readingOrder(run.columns())
-  const columns = await compress(reordered(run.columns(), order, view.copies))
+  const columns = await compress(reordered(run.columns(), order, view))
   const write = async (file: FileHandle) => {
     await file.writeFile(
       pageStart(
@@ -65,14 +66,18 @@ function readingOrder({ step, problem, job }: BoardColumns): number[] {
   return numbers.sort((a, b) => (rank(a) === rank(b) ? job[a] - job[b] || a - b : rank(a) - rank(b)))
 }
 
-function reordered(columns: BoardColumns, order: readonly number[], copies: number): BoardColumns {
+function reordered(columns: BoardColumns, order: readonly number[], { jobs, sides }: RunView): BoardColumns {
   const { job, step, problem, flags, problems } = columns
-  const width = 2 * copies
+  const widths = sides.map((side) => layoutOf(side).width)
+  const starts = flagStarts(
+    job,
+    jobs.map(({ side }) => widths[side]),
+  )
   return {
     job: order.map((i) => job[i]),
     step: order.map((i) => step[i]),
     problem: order.map((i) => problem[i]),
-    flags: order.map((i) => flags.slice(i * width, (i + 1) * width)).join(''),
+    flags: order.map((i) => flags.slice(starts[i], starts[i + 1])).join(''),
     problems,
   }
 }
@@ -86,7 +91,7 @@ async function* blocks(
   for (let at = 0; at < order.length; at += PORTION) {
     for (const text of await run.texts(order.slice(at, at + PORTION))) {
       block.texts.push(text)
-      size += [...text.notes, ...text.replies].reduce((sum, post) => sum + post.text.length, 0)
+      size += text.rounds.flat().reduce((sum, post) => sum + post.text.length, 0)
       if (size < BLOCK) continue
       yield block
       block = { from: block.from + block.texts.length, texts: [] }

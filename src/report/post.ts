@@ -1,41 +1,51 @@
 /** post.md: the finding in under 280 characters, with its interval and its verdict. Pure: reads results.json alone. */
-import type { Results } from '../experiment/results.ts'
-import { signed, three } from './rows.ts'
+import type { Results } from '../record/results.ts'
+import { difference, level, three } from './numbers.ts'
+import { changeSentence, type Sentence, trainingSentence } from './sentences.ts'
 
 /** What fits in one message; the file stays under it. */
 const LIMIT = 280
 
+/** Both sentences with as many figures as there is room for, and where they were found. */
 export function post(results: Results): string {
-  const { arms, delta, model, task } = results
-  const { baseline, recipe } = arms
-  const where = `${short(model.name)}, ${task.name.slice(0, 20)}, ${task.holdout} held out`
-  const level = (name: string, arm: { passAt1: number; ci95: readonly [number, number] } | null) =>
-    arm ? [`${name} ${three(arm.passAt1)} [${three(arm.ci95[0])}, ${three(arm.ci95[1])}]`] : []
-  if (!delta || !baseline || !recipe) {
-    const levels = [...level('base', arms.base), ...level('baseline', baseline), ...level('recipe', recipe)]
-    return ended(`No comparison. pass@1: ${levels.join('; ') || 'no job finished'} (${where}).`)
-  }
-  const [low, high] = delta.ci95
-  const [ours, theirs] = [recipe, baseline].map(({ reads }) => reads.slice(0, 16))
-  return ended(
-    `After RL, do copies that read the board "${ours}" answer better than with "${theirs}"? ` +
-      `${verdicts[delta.verdict]}. pass@1 ${three(recipe.passAt1)} against ${three(baseline.passAt1)}, ` +
-      `${signed(delta.recipeVsBaseline)} [${signed(low)}, ${signed(high)}]. ` +
-      `${where}, ${baseline.seeds.length} + ${recipe.seeds.length} seeds.`,
-  )
+  const { model, task, seeds } = results
+  const [training, change] = [trainingSentence(results), changeSentence(results)]
+  const where =
+    `${short(model.name)}, ${task.name.slice(0, 20)}, ${task.holdout} held out, ` +
+    `${seeds.length} ${seeds.length === 1 ? 'seed' : 'seeds'}.`
+  const tellings: [string, string][] = [
+    [withFigures(training), changeTold(results, { protocols: true })],
+    [withFigures(training), changeTold(results, { protocols: false })],
+    [withFigures(training), withFigures(change)],
+    [training.headline, changeTold(results, { protocols: true })],
+    [training.headline, changeTold(results, { protocols: false })],
+    [training.headline, withFigures(change)],
+    [training.headline, change.headline],
+  ]
+  const texts = tellings.map((told) => `${[...told, where].join(' ')}\n`)
+  return texts.find((text) => text.length < LIMIT) ?? texts[texts.length - 1]
 }
 
-const verdicts = {
-  moved: 'Yes',
-  'moved the wrong way': 'No, worse',
-  flat: 'Flat: no difference worth having',
-  unresolved: 'Unresolved',
-} as const
+const withFigures = ({ headline, figures }: Sentence) =>
+  figures.length === 0 ? headline : `${headline.slice(0, -1)}: ${figures.join(', ')}.`
+
+/** The change with its arms' levels; without a comparison, the levels that there are. */
+function changeTold(results: Results, { protocols }: { protocols: boolean }): string {
+  const sentence = changeSentence(results)
+  const { arms, contrasts } = results
+  if (contrasts.length === 0) {
+    const levels = [...results.bases.map((base) => [base.name, base] as const), ...Object.entries(arms)]
+    const known = levels.flatMap(([name, one]) => (one ? [`${name} ${level(one.passAt1, one.ci95)}`] : []))
+    return known.length === 0 ? sentence.headline : `${sentence.headline} pass@1: ${known.join('; ')}.`
+  }
+  const told = (name: string) => {
+    const arm = arms[name]
+    const protocol = protocols && arm ? ` ("${arm.protocol}")` : ''
+    return `${name}${protocol}${arm ? ` ${three(arm.passAt1)}` : ''}`
+  }
+  const pairs = contrasts.map((one) => `${told(one.arm)}, ${told(one.against)}: ${difference(one)}`)
+  return `${sentence.headline.slice(0, -1)}: ${pairs.join('; ')}.`
+}
 
 /** The last part of a path or a hub name: the rest may be long, and may be private. */
 const short = (name: string) => name.split(/[\\/]/).filter(Boolean).at(-1)?.slice(0, 30) ?? name
-
-function ended(text: string): string {
-  if (text.length + 1 >= LIMIT) throw new RangeError(`the post has ${text.length} characters`)
-  return `${text}\n`
-}

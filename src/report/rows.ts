@@ -1,6 +1,11 @@
-/** The rows of the result table, shared by the printed and the Markdown table. Pure: reads results.json alone. */
-import type { ReaderCounts } from '../board/readers.ts'
-import type { BaseArm, Results, TrainedArm } from '../experiment/results.ts'
+/** The rows of the result tables, shared by the printed and the Markdown ones. Pure: reads results.json alone. */
+import type { ReaderCounts, RoundCounts } from '../board/counts.ts'
+import type { ArmResult, Results } from '../record/results.ts'
+import type { Interval } from '../stats/index.ts'
+import { baseTitles } from '../view/sides.ts'
+import { three } from './numbers.ts'
+
+export { signed, three } from './numbers.ts'
 
 export const columns = [
   'arm',
@@ -17,34 +22,75 @@ export const columns = [
   'minutes',
 ] as const
 
-/** One row for each base board, each arm and seed, and each arm pooled over its seeds. Cells match `columns`. */
-export function tableRows(results: Results): string[][] {
-  const { base, baseSharedBoard, baseline, recipe } = results.arms
+/** The columns of a table of rounds. */
+export const roundColumns = [
+  'arm',
+  'round',
+  'right',
+  'vote_right',
+  'any_right',
+  'switched',
+  'rescued',
+  'misled',
+  'cut',
+  'chars',
+] as const
+
+/** The header, with the number of final answers in place of k where it is one for all. */
+export function tableHeader(results: Results): string[] {
+  const ks = new Set(played(results).map(({ result }) => result.k))
+  const [k] = ks
+  return columns.map((column) => (column === 'pass@k' && ks.size === 1 ? `pass@${k}` : column))
+}
+
+/** One row for each base, each arm and seed unless told otherwise, and each arm over its seeds, as `columns`. */
+export function tableRows(results: Results, { perSeed = true } = {}): string[][] {
+  const titles = baseTitles(results.bases)
   return [
-    ...(base ? [baseRow(`base, ${times(base.runs.length)}`, base)] : []),
-    ...(baseSharedBoard ? [baseRow("base, recipe's board", baseSharedBoard)] : []),
-    ...(baseline ? armRows('baseline', baseline, results) : []),
-    ...(recipe ? armRows('recipe', recipe, results) : []),
+    ...results.bases.map((base, i) =>
+      row(titles[i], base.passAt1, base.ci95, base.passAtK, base.board, null),
+    ),
+    ...Object.entries(results.arms).flatMap(([name, arm]) =>
+      arm ? armRows(name, arm, results, perSeed) : [],
+    ),
   ]
 }
 
-/** The header, with the number of replies in place of k. */
-export function tableHeader(results: Results): string[] {
-  const k = Object.values(results.arms).find((arm) => arm !== null)?.k
-  return columns.map((column) => (column === 'pass@k' && k !== undefined ? `pass@${k}` : column))
+/** The name of an arm's row over all its seeds. */
+export const pooledName = (arm: string): string => `${arm}, all`
+
+/** Whether the table says all that there is of rounds: where each protocol has two, a row's columns are theirs. */
+export const hasTwoRounds = (results: Results): boolean =>
+  played(results).every(({ result }) => result.board.rounds.length === 2)
+
+/** One row for each round of each base and arm, as `roundColumns`. */
+export function roundRows(results: Results): string[][] {
+  return played(results).flatMap(({ title, arm, result }) =>
+    result.board.rounds.map((counts, r) => [
+      title,
+      results.trainTrace[arm]?.[0]?.rounds[r]?.name ?? String(r + 1),
+      ...roundCells(counts),
+    ]),
+  )
 }
 
-const times = (runs: number) => (runs === 1 ? 'once' : `${runs} times`)
-
-function baseRow(name: string, arm: BaseArm): string[] {
-  return row(name, arm.passAt1, arm.ci95, arm.passAtK, arm.board, null)
+/** Bases and arms that were evaluated, each with an arm that plays so. */
+function played({ bases, arms }: Results) {
+  const titles = baseTitles(bases)
+  return [
+    ...bases.map((result, i) => ({ title: titles[i], arm: result.arms[0], result })),
+    ...Object.entries(arms).flatMap(([arm, result]) => (result ? [{ title: arm, arm, result }] : [])),
+  ]
 }
 
-function armRows(name: string, arm: TrainedArm, { timing }: Results): string[][] {
-  const perSeed = arm.seeds.map((seed, s) => {
+function armRows(name: string, arm: ArmResult, { timing }: Results, perSeed: boolean): string[][] {
+  const { passAt1, ci95, passAtK, board, minutes } = arm
+  const pooled = (title: string) => [row(title, passAt1, ci95, passAtK, board, minutes)]
+  if (!perSeed) return pooled(name)
+  const each = arm.seeds.map((seed, s) => {
     const { trainMinutes, evaluationMinutes } = timing.jobs[`${name}-s${seed}`]
     return row(
-      `${name}, seed ${seed}`,
+      `${name}, s${seed}`,
       arm.perSeed[s],
       arm.ci95PerSeed[s],
       arm.passAtKPerSeed[s],
@@ -52,14 +98,13 @@ function armRows(name: string, arm: TrainedArm, { timing }: Results): string[][]
       trainMinutes + evaluationMinutes,
     )
   })
-  const pooled = row(`${name}, all seeds`, arm.passAt1, arm.ci95, arm.passAtK, arm.board, arm.minutes)
-  return arm.seeds.length > 1 ? [...perSeed, pooled] : perSeed
+  return arm.seeds.length > 1 ? [...each, ...pooled(pooledName(name))] : each
 }
 
 function row(
   name: string,
   passAt1: number,
-  [low, high]: readonly [number, number],
+  [low, high]: Readonly<Interval>,
   passAtK: number,
   board: ReaderCounts,
   minutes: number | null,
@@ -69,14 +114,25 @@ function row(
     name,
     three(passAt1),
     `[${three(low)}, ${three(high)}]`,
-    ...[passAtK, noteAcc, voteAcc, anyNote, switched, rescued, misled].map(three),
+    ...[passAtK, noteAcc, voteAcc, anyNote, switched, rescued, misled].map(threeOrDash),
     replyChars.toFixed(0),
     minutes === null ? '' : minutes.toFixed(1),
   ]
 }
 
-/** Three decimals, as in the reference: the smallest step of 120 problems x 4 replies is 0.002. */
-export const three = (value: number) => value.toFixed(3)
+const roundCells = ({
+  right,
+  voteRight,
+  anyRight,
+  switched,
+  rescued,
+  misled,
+  cut,
+  chars,
+}: RoundCounts): string[] => [
+  ...[right, voteRight, anyRight, switched, rescued, misled, cut].map(threeOrDash),
+  chars.toFixed(0),
+]
 
-/** With its sign, so that a difference is never mistaken for a level. */
-export const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
+/** A dash where there is nothing to count, as what readers switched in a round before which nobody spoke. */
+const threeOrDash = (value: number | null) => (value === null ? '–' : three(value))

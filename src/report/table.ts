@@ -1,14 +1,34 @@
-/** The result table with the checks under it, for a terminal and as Markdown. Pure: reads results.json alone. */
-import type { Results } from '../experiment/results.ts'
+/** The result tables with what they rest on, for a terminal and as Markdown. Pure: reads results.json alone. */
+import type { Results } from '../record/results.ts'
 import { checkLines } from './checks.ts'
-import { tableHeader, tableRows } from './rows.ts'
+import { columns, hasTwoRounds, roundColumns, roundRows, tableHeader, tableRows } from './rows.ts'
+import { changeSentence, said, trainingSentence } from './sentences.ts'
 
-/** For a terminal: aligned columns, then one line for each check. */
-export function tableText(results: Results): string {
-  const lines = alignedRows([tableHeader(results), ...tableRows(results)])
+/** Rows up to which the terminal's table has one for each seed. */
+const SEED_ROWS = 20
+
+/** Columns that a narrow terminal does without, the first to go first; table.md has them all. */
+const spared: (typeof columns)[number][] = ['minutes', 'chars', 'any_note', 'vote_acc', 'pass@k']
+
+/** For a terminal of `width` characters: the finding, aligned columns, then one line for each check. */
+export function tableText(results: Results, width = 120): string {
+  const all = tableRows(results)
+  const rows = all.length > SEED_ROWS ? tableRows(results, { perSeed: false }) : all
+  const table = fitted([tableHeader(results), ...rows], width)
   const checks = checkLines(results)
-  const width = Math.max(...checks.map(([what]) => what.length))
-  return `${title(results)}\n\n${lines.join('\n')}\n\n${checks.map(([what, said]) => `${what.padEnd(width)}  ${said}`).join('\n')}\n`
+  const label = Math.min(28, Math.max(...checks.map(([what]) => what.length)))
+  return [
+    title(results),
+    '',
+    ...[trainingSentence, changeSentence].flatMap((of) => wrapped(said(of(results)), width, 2)),
+    '',
+    ...table,
+    ...(rows === all ? [] : ['Each seed has its row in table.md.']),
+    ...(hasTwoRounds(results) ? [] : ['', ...alignedRows([[...roundColumns], ...roundRows(results)])]),
+    '',
+    ...checks.flatMap(([what, found]) => wrapped(`${what.padEnd(label)}  ${found}`, width, label + 2)),
+    '',
+  ].join('\n')
 }
 
 /** Rows of equal length as lines: the first column to the left, the others to the right. */
@@ -22,16 +42,58 @@ export function alignedRows(rows: readonly (readonly string[])[]): string[] {
   )
 }
 
+/** Aligned rows of at most `width` characters, without as many spared columns as that takes. */
+function fitted(rows: string[][], width: number): string[] {
+  const kept = new Set(columns.keys())
+  const lines = () => alignedRows(rows.map((row) => row.filter((_, column) => kept.has(column))))
+  for (const column of spared) {
+    if (Math.max(...lines().map((line) => line.length)) <= width) break
+    kept.delete(columns.indexOf(column))
+  }
+  return lines()
+}
+
+/** A sentence as lines of at most `width` characters, broken between words; those after the first are indented. */
+function wrapped(text: string, width: number, indent: number): string[] {
+  const lines: string[] = []
+  let rest = text
+  while (rest.length > width) {
+    const space = rest.lastIndexOf(' ', width)
+    if (space <= indent) break
+    lines.push(rest.slice(0, space).trimEnd())
+    rest = ' '.repeat(indent) + rest.slice(space + 1)
+  }
+  return [...lines, rest]
+}
+
 /** table.md. */
 export function tableMarkdown(results: Results): string {
-  const [header, ...rows] = [tableHeader(results), ...tableRows(results)].map(
-    (cells) => `| ${cells.join(' | ')} |`,
-  )
-  const rule = `|${tableHeader(results)
-    .map((_, column) => (column === 0 ? '---' : '---:'))
-    .join('|')}|`
-  const checks = checkLines(results).map(([what, said]) => `- **${what}**: ${said}`)
-  return `# ${title(results)}\n\n${[header, rule, ...rows].join('\n')}\n\n${checks.join('\n')}\n`
+  const checks = checkLines(results).map(([what, found]) => `- **${what}**: ${found}`)
+  return [
+    `# ${title(results)}`,
+    '',
+    said(trainingSentence(results)),
+    said(changeSentence(results)),
+    '',
+    ...markdownTable(tableHeader(results), tableRows(results), 1),
+    '',
+    ...(hasTwoRounds(results)
+      ? []
+      : ['## By round', '', ...markdownTable(roundColumns, roundRows(results), 2), '']),
+    ...checks,
+    '',
+  ].join('\n')
+}
+
+/** `words` columns hold words, and stand to the left. */
+function markdownTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  words: number,
+): string[] {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rule = header.map((_, column) => (column < words ? '---' : '---:'))
+  return [line(header), `|${rule.join('|')}|`, ...rows.map(line)]
 }
 
 function title({ model, task, seeds }: Results): string {

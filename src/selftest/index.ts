@@ -5,10 +5,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { vote, whatReadersDid } from '../board/readers.ts'
-import { layout, own, shared } from '../board/reads.ts'
-import { playRounds } from '../board/rounds.ts'
-import type { Board, Post } from '../board/types.ts'
+import { countEpisodes, vote } from '../board/counts.ts'
+import { play } from '../board/play.ts'
+import { policyWriter } from '../board/policy-writer.ts'
+import { type ProtocolChoices, protocolRecord, resolveProtocol, sharedPolicy } from '../board/protocol.ts'
+import { board } from '../board/protocols.ts'
+import { own, shared } from '../board/sights.ts'
+import type { Episode, Post } from '../board/types.ts'
 import type { Engine } from '../engine/contract.ts'
 import { chooseDevice, type Device } from '../engine/onnx/device.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
@@ -105,8 +108,11 @@ async function atMost(limit: number, error: Promise<number>, what: string): Prom
 }
 
 function boards(): Finding {
-  const laid = JSON.stringify([layout(own, 3), layout(shared, 2)])
-  return { passed: laid === '[[[0],[1],[2]],[[0,1],[0,1]]]', detail: 'own and shared, who reads whom' }
+  const seen = (protocol: ProtocolChoices) =>
+    protocolRecord(resolveProtocol(protocol, { copies: 2, noteTokens: 8, replyTokens: 8 })).rounds[1].sights
+  const laid = JSON.stringify([seen(board({ reads: own })), seen(board({ reads: shared }))])
+  const right = '[[[[0,0]],[[0,1]]],[[[0,0],[0,1]],[[0,0],[0,1]]]]'
+  return { passed: laid === right, detail: 'own and shared, who reads whom' }
 }
 
 /** Replies and what the verifier must say of them, gold 42. */
@@ -129,16 +135,15 @@ function answers(): Finding {
 }
 
 function counters(): Finding {
-  const post = (answer: string | null): Post => {
+  const post = (answer: string | null, seat: number): Post => {
     const text = answer === null ? 'cut' : `\\boxed{${answer}}`
-    return { text, tokens: 1, cut: answer === null, ...mathGrader.grade(text, '1') }
+    return { seat, reads: [], text, tokens: 1, cut: answer === null, ...mathGrader.grade(text, '1') }
   }
-  const board: Board = {
+  const episode: Episode = {
     problemId: 'x',
-    notes: ['2', '1', null, '2'].map(post),
-    replies: ['1', '2', '1', '2'].map((answer, copy) => ({ ...post(answer), reads: [copy] })),
+    rounds: [['2', '1', null, '2'].map(post), ['1', '2', '1', '2'].map(post)],
   }
-  const { noteAcc, voteAcc, anyNote, switched, rescued, misled } = whatReadersDid([board])
+  const { noteAcc, voteAcc, anyNote, switched, rescued, misled } = countEpisodes([episode])
   const found = [noteAcc, voteAcc, anyNote, switched, rescued, misled]
   const tie = vote(['3', '1'].map(post))?.answer
   return {
@@ -149,23 +154,23 @@ function counters(): Finding {
 
 async function rounds(engine: Engine): Promise<Finding> {
   const policy = await engine.createPolicy()
+  const { tokenizer, contextLength } = engine
+  const protocol = resolveProtocol(board(), { copies: 4, noteTokens: 8, replyTokens: 8 })
   const limits = { maxTokens: 8, temperature: 1, topP: 1 }
-  const play = () =>
-    playRounds(policy, engine.tokenizer, [{ id: 'x', question: 'What is 1?', gold: '1' }], {
-      copies: 4,
-      reads: shared,
-      notes: limits,
-      replies: limits,
-      readTokens: engine.contextLength - limits.maxTokens,
+  const writer = policyWriter(new Map([[sharedPolicy, { policy, tokenizer, contextLength }]]), {
+    readTokens: null,
+  })
+  const playOnce = () =>
+    play(writer, [{ problem: { id: 'x', question: 'What is 1?', gold: '1' } }], {
+      protocol,
+      sampling: [limits, limits],
       grader: mathGrader,
       seed: [1],
     })
-  const [first, second] = [await play(), await play()]
-  const { notes, replies: read } = first.played[0].board
+  const [first, second] = [await playOnce(), await playOnce()]
   return {
     passed:
-      notes.length === 4 &&
-      read.length === 4 &&
+      first.played[0].episode.rounds.every((posts) => posts.length === 4) &&
       JSON.stringify(first.played) === JSON.stringify(second.played),
     detail: 'four notes, four replies, twice the same from one seed',
   }

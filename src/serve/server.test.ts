@@ -32,7 +32,7 @@ beforeAll(async () => {
   await writeFile(join(runs, 'a', '.hidden'), secret)
   // A run whose very jobs are links out of it.
   await mkdir(join(runs, 'b'))
-  await symlink(join(runs, 'a', 'base-1'), join(runs, 'b', 'base-1'))
+  await symlink(join(runs, 'a', 'base-baseline-1'), join(runs, 'b', 'base-baseline-1'))
   await writeFile(join(runs, 'b', 'experiment.json'), '{"kind": "something else"}')
   dashboard = await serve({ folder: runs })
 })
@@ -81,7 +81,7 @@ describe('what the server gives', () => {
     expect(listed.find(({ name }) => name === 'b')?.problem).toMatch(/experiment\.json is damaged/)
     expect(JSON.parse((await ask('/api/runs/a')).body)).toMatchObject({
       name: 'a',
-      copies: 4,
+      arms: ['baseline', 'recipe'],
       state: 'finished',
     })
     const { epoch, columns } = JSON.parse((await ask('/api/runs/a/boards')).body) as BoardUpdate
@@ -89,12 +89,12 @@ describe('what the server gives', () => {
     expect(columns.job).toHaveLength(8 * 12 + 4 * 2 * 3)
     expect(columns.flags).toHaveLength(8 * columns.job.length)
     const board = JSON.parse((await ask(`/api/runs/a/boards/0?epoch=${epoch}`)).body) as BoardText
-    expect(board.notes[0].text).toBe('find Me')
+    expect(board.rounds[0][0].text).toBe('find Me')
     expect(
       JSON.parse((await ask(`/api/runs/a/search?text=FIND%20me&count=4096&epoch=${epoch}`)).body),
     ).toHaveLength(8)
-    expect((await ask('/files/a/results.json')).body).toContain('"schemaVersion": 1')
-    expect((await ask('/files/a/base-1/rollouts.jsonl')).body.split('\n')).toHaveLength(13)
+    expect((await ask('/files/a/results.json')).body).toContain('"schemaVersion": 2')
+    expect((await ask('/files/a/base-baseline-1/rollouts.jsonl')).body.split('\n')).toHaveLength(13)
   })
 
   it('is only what is new, for who has the rest', async () => {
@@ -122,10 +122,10 @@ describe('what the server refuses', () => {
     '/files/a/linked/secret.txt',
     '/files/linked-run/secret.txt',
     '/files/a/.hidden',
-    '/files/a/base-1',
+    '/files/a/base-baseline-1',
     '/files/a/',
     '/files/a/%00',
-    '/files/b/base-1/rollouts.jsonl',
+    '/files/b/base-baseline-1/rollouts.jsonl',
     '/api/runs/..%2f..',
     '/api/runs/linked-run',
     '/../secret.txt',
@@ -192,7 +192,7 @@ describe('what the server refuses', () => {
   })
 
   it('to let anything but its own script run', async () => {
-    for (const path of ['/', '/api/runs', '/nothing', '/files/a/table.md']) {
+    for (const path of ['/', '/api/runs', '/nothing', '/files/a/results.json']) {
       const { headers } = await ask(path)
       const policy = String(headers['content-security-policy'])
       expect(policy).toMatch(/^default-src 'none'/)
@@ -200,7 +200,7 @@ describe('what the server refuses', () => {
       expect(headers['x-content-type-options']).toBe('nosniff')
     }
     expect((await ask('/')).headers['content-security-policy']).toContain("frame-ancestors 'none'")
-    expect((await ask('/files/a/table.md')).headers['content-disposition']).toMatch(/^attachment/)
+    expect((await ask('/files/a/results.json')).headers['content-disposition']).toMatch(/^attachment/)
   })
 })
 

@@ -13,7 +13,7 @@ import { contentPolicy, type Page, pageEnd, pageStart, readPage } from '../repor
 import { openInside } from '../view/inside.ts'
 import { listRun, runFolders } from '../view/listing.ts'
 import type { RunIndex } from '../view/run-index.ts'
-import type { BoardColumns, BoardUpdate } from '../view/types.ts'
+import type { BoardUpdate } from '../view/types.ts'
 import { cookieName, hasToken, isLoopback, isOwnHost, isSame } from './access.ts'
 import { type OpenRuns, openRuns } from './runs.ts'
 
@@ -190,26 +190,13 @@ function update(run: RunIndex, query: URLSearchParams): BoardUpdate {
   const epoch = run.epoch()
   const same = query.get('epoch') === epoch
   const has = { boards: whole(query, 'from'), problems: whole(query, 'fromProblem') }
-  const { job, step, problem, flags, problems } = run.columns()
+  const { job, problems } = run.columns()
   const from = same ? Math.min(has.boards, job.length) : 0
   const fromProblem = same ? Math.min(has.problems, problems.id.length) : 0
-  const to = from + MOST_BOARDS
-  const width = 2 * run.view().copies
-  const columns: BoardColumns = {
-    job: job.slice(from, to),
-    step: step.slice(from, to),
-    problem: problem.slice(from, to),
-    flags: flags.slice(from * width, to * width),
-    problems: {
-      id: problems.id.slice(fromProblem),
-      question: problems.question.slice(fromProblem),
-      gold: problems.gold.slice(fromProblem),
-    },
-  }
-  return { epoch, from, fromProblem, columns }
+  return { epoch, from, fromProblem, columns: run.part(from, from + MOST_BOARDS, fromProblem) }
 }
 
-/** Boards of a portion with a note or reply that holds the text, in any case. */
+/** Boards of a portion with a post that holds the text, in any case. */
 async function search(run: RunIndex, query: URLSearchParams): Promise<number[]> {
   const needle = (query.get('text') ?? '').slice(0, LONGEST_SEARCH).toLowerCase()
   const from = whole(query, 'from')
@@ -217,7 +204,7 @@ async function search(run: RunIndex, query: URLSearchParams): Promise<number[]> 
   const numbers = Array.from({ length: count }, (_, i) => from + i)
   const texts = await run.texts(numbers)
   return numbers.filter((_, i) =>
-    [...texts[i].notes, ...texts[i].replies].some(({ text }) => text.toLowerCase().includes(needle)),
+    texts[i].rounds.flat().some(({ text }) => text.toLowerCase().includes(needle)),
   )
 }
 

@@ -11,6 +11,7 @@ export {
   type EvaluationFacts,
   type Verdict,
 } from './compare.ts'
+export { type Contrast, compareFamily, type FamilyInput, trainingHelped } from './family.ts'
 export { layOut, type ProblemScores, type SeedScores } from './design.ts'
 export {
   bootstrapMean,

@@ -2,47 +2,56 @@
 import { join } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from '../errors.ts'
-import { type Results, resultsSchema } from '../experiment/results.ts'
+import { type Results, resultsSchema } from '../record/results.ts'
+import {
+  type Progress,
+  progressSchema,
+  type RunRecord,
+  recordSchema,
+  schemaVersion,
+} from '../record/schema.ts'
 import { readInside } from './inside.ts'
-import { type ExperimentRecord, experimentSchema, type JobProgress, progressSchema } from './record.ts'
 
 /** Parses a file's text, or throws a UserError that says where it is and what is wrong with it. */
 export function parse<T>(text: string, schema: z.ZodType<T>, where: string): T {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    throw damaged(where, (error as Error).message)
-  }
-  const parsed = schema.safeParse(value)
+  const parsed = schema.safeParse(json(text, where))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   throw damaged(where, `${issue.path.join('.')}: ${issue.message}`)
 }
 
+function json(text: string, where: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw damaged(where, (error as Error).message)
+  }
+}
+
 export const damaged = (where: string, what: string): UserError =>
   new UserError(`${where} is damaged (${what}): restore it, or run again with --fresh.`)
 
-/** experiment.json and its text. @throws UserError for a folder that is no run. */
-export async function readExperiment(folder: string): Promise<{ text: string; record: ExperimentRecord }> {
+/** experiment.json and its text. @throws UserError for a folder that is no run, or that an older version wrote. */
+export async function readExperiment(folder: string): Promise<{ text: string; record: RunRecord }> {
   const text = await readInside(folder, ['experiment.json'])
   if (text === null) {
     throw new UserError(`${folder} is no run folder: it has no experiment.json. Give a folder made by run.`)
   }
-  return { text, record: parse(text, experimentSchema, join(folder, 'experiment.json')) }
+  const where = join(folder, 'experiment.json')
+  const version = (json(text, where) as { schemaVersion?: unknown } | null)?.schemaVersion
+  if (typeof version === 'number' && version < schemaVersion) {
+    throw new UserError(
+      `${folder} was written by an older message-board (schemaVersion ${version}; this one reads ${schemaVersion}): ` +
+        'read its table.md, or run it again.',
+    )
+  }
+  return { text, record: parse(text, recordSchema, where) }
 }
 
-const beginning: JobProgress = {
-  steps: 0,
-  evaluated: 0,
-  bytes: { metrics: 0, rollouts: 0 },
-  seconds: { train: 0, evaluation: 0 },
-}
-
-/** How far a job is; the beginning where its folder is not there yet. */
-export async function readProgress(folder: string, job: string): Promise<JobProgress> {
+/** How far a job is; undefined where its folder is not there yet. */
+export async function readProgress(folder: string, job: string): Promise<Progress | undefined> {
   const text = await readInside(folder, [job, 'progress.json'])
-  return text === null ? beginning : parse(text, progressSchema, join(folder, job, 'progress.json'))
+  return text === null ? undefined : parse(text, progressSchema, join(folder, job, 'progress.json'))
 }
 
 /** results.json, or null where there is none. */

@@ -4,7 +4,7 @@
  */
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, realpath } from 'node:fs/promises'
-import { join, sep } from 'node:path'
+import { join } from 'node:path'
 
 /** A name of one file or folder: not empty, not the folder itself or its parent, no separator, no NUL. */
 function isPlainName(name: string): boolean {
@@ -62,10 +62,6 @@ export async function changedInside(root: string, names: readonly string[]): Pro
     throw error
   }
 }
-
-/** Whether `path`, a real path, lies in `root`. */
-export const liesIn = (root: string, path: string): boolean =>
-  path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
 
 function isRefusal(error: unknown): boolean {
   const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'EISDIR', 'ENAMETOOLONG', 'ENXIO']

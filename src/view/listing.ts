@@ -1,10 +1,10 @@
 /** The list of runs in a folder, from their small files alone: no boards are read. Reads only. */
 import { basename, join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { isHeld } from '../experiment/lock.ts'
+import { isHeld } from '../record/lock.ts'
 import { readExperiment, readProgress, readResults } from './files.ts'
 import { changedInside, foldersInside } from './inside.ts'
-import { plannedJobs } from './jobs.ts'
+import { sidedJobs, sidesOf } from './sides.ts'
 import type { RunListing } from './types.ts'
 
 /**
@@ -23,8 +23,8 @@ export async function runFolders(folder: string): Promise<Map<string, string>> {
 export async function listRun(name: string, folder: string): Promise<RunListing> {
   try {
     const { record } = await readExperiment(folder)
-    const { identity, seeds } = record
-    const jobs = plannedJobs(record)
+    const { task, data } = record.identity.shared
+    const jobs = sidedJobs(record, sidesOf(record))
     const progress = await Promise.all(jobs.map((job) => readProgress(folder, job.name)))
     const [running, results] = [await isHeld(folder), await readResults(folder)]
     const changes = await Promise.all(
@@ -32,18 +32,26 @@ export async function listRun(name: string, folder: string): Promise<RunListing>
         changedInside(folder, path),
       ),
     )
-    const total = jobs.reduce((sum, job) => sum + job.steps + identity.data.holdout, 0)
-    const done = progress.reduce((sum, { steps, evaluated }) => sum + steps + evaluated, 0)
-    const whole = done === total
+    const parts = jobs.map(({ steps }, i) => {
+      const { steps: taken = 0, evaluated = 0, trained = false } = progress[i] ?? {}
+      return { done: taken + evaluated, of: (trained ? taken : steps) + data.holdout }
+    })
+    const [done, total] = (['done', 'of'] as const).map((key) =>
+      parts.reduce((sum, part) => sum + part[key], 0),
+    )
     return {
       name,
       model: record.model,
-      task: identity.config.task.name,
-      seeds,
+      task: task.name,
+      arms: record.arms,
+      seeds: record.seeds,
       state: running ? 'running' : results ? 'finished' : 'stopped',
       done: done / total,
       changed: new Date(Math.max(...changes.map((at) => at ?? 0))).toISOString(),
-      delta: running && !whole ? null : (results?.delta ?? null),
+      found:
+        results && !(running && done < total)
+          ? { training: results.training, contrasts: results.contrasts }
+          : null,
     }
   } catch (error) {
     if (!(error instanceof UserError)) throw error
@@ -52,11 +60,12 @@ export async function listRun(name: string, folder: string): Promise<RunListing>
       name,
       model: '',
       task: '',
+      arms: [],
       seeds: [],
       state: 'stopped',
       done: 0,
       changed: new Date(changed).toISOString(),
-      delta: null,
+      found: null,
       problem: error.message,
     }
   }

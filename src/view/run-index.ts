@@ -7,41 +7,37 @@ import { randomUUID } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { sameAnswer, whatReadersDid } from '../board/readers.ts'
-import type { Board } from '../board/types.ts'
+import { finalScores, latestBefore, sameAnswer } from '../board/counts.ts'
+import type { Episode, Post } from '../board/types.ts'
 import { UserError } from '../errors.ts'
-import { isHeld } from '../experiment/lock.ts'
-import type { Results } from '../experiment/results.ts'
-import { damaged, parse, readExperiment, readProgress, readResults } from './files.ts'
-import { bit, encodeFlag } from './flags.ts'
-import { changedInside, openInside, readInside } from './inside.ts'
+import { beginning } from '../record/job-log.ts'
+import { isHeld } from '../record/lock.ts'
+import type { Results } from '../record/results.ts'
 import {
-  type JobFacts,
-  jobStates,
-  type PlannedJob,
-  plannedJobs,
-  secondsLeft,
-  tokensPerSecond,
-} from './jobs.ts'
-import {
-  type ExperimentRecord,
-  type JobProgress,
+  type MetricsLine,
   metricsSchema,
+  type Progress,
+  type RunRecord,
   rolloutSchema,
-  type StepRecord,
-} from './record.ts'
-import type { BoardColumns, BoardText, RunView, TracePoint } from './types.ts'
+} from '../record/schema.ts'
+import { damaged, parse, readExperiment, readProgress, readResults } from './files.ts'
+import { bit, encodeFlag, type Layout, layoutOf } from './flags.ts'
+import { changedInside, openInside, readInside } from './inside.ts'
+import { isDone, type JobFacts, jobStates, secondsLeft, stepsOf, tokensPerSecond } from './jobs.ts'
+import { type SidedJob, sidedJobs, sidesOf } from './sides.ts'
+import { addStep, emptyTrace } from './trace.ts'
+import type { BoardColumns, BoardText, RunView, Side, TraceColumns } from './types.ts'
 
 /** What is known of one job, and how far its files were read. */
 interface JobState {
-  planned: PlannedJob
-  progress: JobProgress
+  planned: SidedJob
+  progress: Progress
   changed: number | null
   read: { metrics: number; rollouts: number; lines: number }
-  metrics: StepRecord[]
-  trace: TracePoint[]
-  /** Replies of the evaluation so far. */
-  replies: { all: number; right: number }
+  metrics: MetricsLine[]
+  trace: TraceColumns
+  /** Final answers of the evaluation so far. */
+  scores: { all: number; right: number }
 }
 
 export interface RunIndex {
@@ -52,6 +48,8 @@ export interface RunIndex {
   view: () => RunView
   /** Grows at the end only, within an epoch. */
   columns: () => BoardColumns
+  /** Boards `from` up to `to`, with the problems from number `fromProblem` on. */
+  part: (from: number, to: number, fromProblem: number) => BoardColumns
   /** Names what is shown: another one means that something changed. */
   version: () => string
   /** Reads what is new. Calls must not overlap. */
@@ -88,6 +86,7 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
     version: () => fingerprint(state),
     view: () => viewOf(folder, state),
     columns: () => state.columns,
+    part: (from, to, fromProblem) => partOf(state, from, to, fromProblem),
     refresh,
     texts: (boards) => readTexts(folder, state, boards),
   }
@@ -96,11 +95,14 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
 interface IndexState {
   epoch: string
   text: string
-  record: ExperimentRecord
+  record: RunRecord
+  sides: Side[]
+  /** By side. */
+  layouts: Layout[]
   jobs: JobState[]
   columns: BoardColumns
-  /** Where board i lies in its job's rollouts.jsonl. */
-  places: { start: number; length: number }[]
+  /** Where board i lies in its job's rollouts.jsonl, and where its flags begin. */
+  places: { start: number; length: number; flags: number }[]
   problemNumbers: Map<string, number>
   results: Results | null
   running: boolean
@@ -122,22 +124,29 @@ const fingerprint = (state: IndexState) =>
 
 async function readState(folder: string, live: boolean): Promise<IndexState> {
   const { text, record } = await readExperiment(folder)
-  const jobs = plannedJobs(record)
-  const starts = await Promise.all(jobs.map(({ name }) => readProgress(folder, name)))
+  const sides = sidesOf(record)
   const state: IndexState = {
     epoch: randomUUID(),
     text,
     record,
-    jobs: jobs.map((planned, i) => ({
+    sides,
+    layouts: sides.map(layoutOf),
+    jobs: sidedJobs(record, sides).map((planned) => ({
       planned,
-      progress: starts[i],
+      progress: beginning(planned.steps > 0),
       changed: null,
       read: { metrics: 0, rollouts: 0, lines: 0 },
       metrics: [],
-      trace: [],
-      replies: { all: 0, right: 0 },
+      trace: emptyTrace(sides[planned.side].rounds.length),
+      scores: { all: 0, right: 0 },
     })),
-    columns: { job: [], step: [], problem: [], flags: '', problems: { id: [], question: [], gold: [] } },
+    columns: {
+      job: [],
+      step: [],
+      problem: [],
+      flags: '',
+      problems: { id: [], question: [], gold: [], parts: [] },
+    },
     places: [],
     problemNumbers: new Map(),
     results: null,
@@ -153,7 +162,7 @@ async function update(folder: string, state: IndexState, live: boolean): Promise
   for (const [number, job] of state.jobs.entries()) {
     const { name } = job.planned
     const path = join(folder, name)
-    const progress = await readProgress(folder, name)
+    const progress = (await readProgress(folder, name)) ?? beginning(job.planned.steps > 0)
     const { metrics, rollouts } = progress.bytes
     if (metrics < job.read.metrics || rollouts < job.read.rollouts) return false
     const changes = await Promise.all(
@@ -168,26 +177,31 @@ async function update(folder: string, state: IndexState, live: boolean): Promise
     await readRollouts(folder, state, number, job)
   }
   const results = await readResults(folder)
-  const isDone = ({ planned, progress }: JobState) =>
-    progress.steps === planned.steps && progress.evaluated === state.record.identity.data.holdout
+  const { holdout } = state.record.identity.shared.data
   const failed = new Set(results?.failed.map(({ job }) => job))
   // Results of an earlier run, of fewer seeds or before a failed job was tried again, say nothing of this one.
-  const current = state.jobs.every((job) => isDone(job) || (!state.running && failed.has(job.planned.name)))
+  const current = state.jobs.every(
+    ({ planned, progress }) =>
+      isDone({ problems: holdout, progress }) || (!state.running && failed.has(planned.name)),
+  )
   state.results = current ? results : null
   return true
 }
 
 async function readRollouts(folder: string, state: IndexState, number: number, job: JobState): Promise<void> {
-  const { columns, places, problemNumbers, record } = state
-  const { copies } = record.identity.config.board
+  const { columns, places, problemNumbers } = state
+  const side = state.sides[job.planned.side]
+  const layout = state.layouts[job.planned.side]
   const file = join(folder, job.planned.name, 'rollouts.jsonl')
-  let pending: { step: number; boards: Board[] } = { step: 0, boards: [] }
+  let pending: { step: number; episodes: Episode[] } = { step: 0, episodes: [] }
   const flushStep = () => {
-    if (pending.boards.length > 0) job.trace.push(tracePoint(pending.step, pending.boards))
-    pending = { step: 0, boards: [] }
+    const { step, episodes } = pending
+    if (episodes.length > 0) addStep(job.trace, step, job.metrics[step - 1], episodes)
+    pending = { step: 0, episodes: [] }
   }
   // One string for all new flags: adding to the column board by board would copy it as often.
   const flags: string[] = []
+  let at = columns.flags.length
   await readNew(
     folder,
     [job.planned.name, 'rollouts.jsonl'],
@@ -196,10 +210,10 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
     async (bytes, start) => {
       job.read.lines++
       const where = `${file}, line ${job.read.lines}`
-      const { phase, step = 0, problem, notes, replies } = parse(bytes.toString('utf8'), rolloutSchema, where)
-      if (notes.length !== copies || replies.length !== copies) {
-        const found = `${notes.length} notes and ${replies.length} replies`
-        throw damaged(where, `it has ${found} where experiment.json has ${copies} copies`)
+      const { phase, step = 0, problem, rounds } = parse(bytes.toString('utf8'), rolloutSchema, where)
+      const episode: Episode = { problemId: problem.id, rounds }
+      if (!isPlayed(episode, side)) {
+        throw damaged(where, `its posts are not those of the protocol "${side.protocol}" in experiment.json`)
       }
       let problemNumber = problemNumbers.get(problem.id)
       if (problemNumber === undefined) {
@@ -208,19 +222,22 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
         columns.problems.id.push(problem.id)
         columns.problems.question.push(problem.question)
         columns.problems.gold.push(problem.gold)
+        columns.problems.parts.push(problem.parts ?? [])
       }
       columns.job.push(number)
       columns.step.push(phase === 'train' ? step : 0)
       columns.problem.push(problemNumber)
-      flags.push(boardFlags({ problemId: problem.id, notes, replies }))
-      places.push({ start, length: bytes.length })
+      flags.push(boardFlags(episode, side))
+      places.push({ start, length: bytes.length, flags: at })
+      at += layout.width
       if (phase === 'evaluation') {
-        job.replies.all += replies.length
-        job.replies.right += replies.filter((reply) => reply.correct).length
+        const scores = finalScores(episode, side.final)
+        job.scores.all += scores.length
+        job.scores.right += scores.reduce((sum, score) => sum + score, 0)
       } else {
         if (pending.step !== step) flushStep()
         pending.step = step
-        pending.boards.push({ problemId: problem.id, notes, replies })
+        pending.episodes.push(episode)
       }
     },
   )
@@ -229,44 +246,63 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
   job.read.rollouts = job.progress.bytes.rollouts
 }
 
-function boardFlags({ notes, replies }: Board): string {
-  const bits = (post: Board['notes'][number]) =>
-    (post.correct ? bit.right : 0) | (post.cut ? bit.cut : 0) | (post.answer === null ? bit.silent : 0)
-  return [
-    ...notes.map(bits),
-    ...replies.map(
-      (reply, copy) => bits(reply) | (sameAnswer(reply.answer, notes[copy].answer) ? 0 : bit.switched),
-    ),
-  ]
-    .map(encodeFlag)
-    .join('')
+/** Whether a board's posts are by the seats that its protocol lets speak, in each round. */
+function isPlayed({ rounds }: Episode, side: Side): boolean {
+  return (
+    rounds.length === side.rounds.length &&
+    side.rounds.every(
+      ({ speakers }, r) =>
+        rounds[r].length === speakers.length && speakers.every((seat, i) => rounds[r][i].seat === seat),
+    )
+  )
 }
 
-function tracePoint(step: number, boards: readonly Board[]): TracePoint {
-  const { noteAcc, voteAcc, rescued, misled, noteChars, replyChars, notesCut, repliesCut } =
-    whatReadersDid(boards)
-  const replies = boards.flatMap((board) => board.replies)
-  const reward = replies.filter((reply) => reply.correct).length / replies.length
+/** See flags.ts. */
+function boardFlags(episode: Episode, { final }: Side): string {
+  const { rounds } = episode
+  const bits = (post: Post, r: number) => {
+    const before = latestBefore(rounds, r, post.seat)
+    return (
+      (post.correct ? bit.right : 0) |
+      (post.cut ? bit.cut : 0) |
+      (post.answer === null ? bit.silent : 0) |
+      (before && !sameAnswer(post.answer, before.answer) ? bit.switched : 0)
+    )
+  }
+  const posts = rounds.flatMap((each, r) => each.map((post) => encodeFlag(bits(post, r))))
+  const vote = final === 'vote' ? [encodeFlag(finalScores(episode, final)[0] === 1 ? bit.right : 0)] : []
+  return [...posts, ...vote].join('')
+}
+
+function partOf(
+  { columns, places }: IndexState,
+  from: number,
+  to: number,
+  fromProblem: number,
+): BoardColumns {
+  const { job, step, problem, flags, problems } = columns
+  const flagsAt = (board: number) => (board < places.length ? places[board].flags : flags.length)
   return {
-    step,
-    reward,
-    noteAcc,
-    voteAcc,
-    rescued,
-    misled,
-    noteChars,
-    replyChars,
-    notesCut,
-    repliesCut,
+    job: job.slice(from, to),
+    step: step.slice(from, to),
+    problem: problem.slice(from, to),
+    flags: flags.slice(flagsAt(from), flagsAt(to)),
+    problems: {
+      id: problems.id.slice(fromProblem),
+      question: problems.question.slice(fromProblem),
+      gold: problems.gold.slice(fromProblem),
+      parts: problems.parts.slice(fromProblem),
+    },
   }
 }
 
-function viewOf(folder: string, { record, jobs, results, running }: IndexState): RunView {
-  const { identity, seeds, arms, versions, machine } = record
+function viewOf(folder: string, { record, sides, jobs, results, running }: IndexState): RunView {
+  const { identity, model, arms, baseline, contrasts, seeds, versions, machine } = record
+  const { task, data } = identity.shared
   const facts = jobs.map(
     (job): JobFacts => ({
       ...job,
-      problems: identity.data.holdout,
+      problems: data.holdout,
       failed: results?.failed.find((failure) => failure.job === job.planned.name)?.why,
     }),
   )
@@ -274,27 +310,28 @@ function viewOf(folder: string, { record, jobs, results, running }: IndexState):
   const left = secondsLeft(facts)
   return {
     name: basename(folder),
-    model: record.model,
-    task: identity.config.task.name,
+    model,
+    task: task.name,
     seeds,
     arms,
-    copies: identity.config.board.copies,
-    config: identity.config,
+    baseline,
+    contrasts,
+    sides,
+    identity,
     versions,
     machine,
-    sizes: { train: identity.data.train, holdout: identity.data.holdout },
+    sizes: { train: data.train, holdout: data.holdout },
     state: running ? 'running' : results ? 'finished' : 'stopped',
     eta: left.includes(null) ? null : left.reduce((sum: number, seconds) => sum + (seconds ?? 0), 0),
-    jobs: jobs.map(({ planned, progress, metrics, trace, replies }, i) => ({
+    jobs: jobs.map(({ planned, progress, metrics, trace, scores }, i) => ({
       name: planned.name,
-      role: planned.role,
+      side: planned.side,
       seed: planned.seed,
-      reads: planned.reads,
       state: states[i],
       ...(states[i] === 'failed' ? { why: facts[i].failed } : {}),
-      steps: { done: progress.steps, of: planned.steps },
-      problems: { done: progress.evaluated, of: identity.data.holdout },
-      passAt1: replies.all === 0 ? null : replies.right / replies.all,
+      steps: { done: progress.steps, of: stepsOf(facts[i]) },
+      problems: { done: progress.evaluated, of: data.holdout },
+      passAt1: scores.all === 0 ? null : scores.right / scores.all,
       seconds: progress.seconds,
       tokensPerSecond: tokensPerSecond(metrics),
       eta: left[i],
@@ -316,8 +353,8 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
       files.set(job, file)
       const { start, length } = state.places[board]
       const { buffer } = await file.read({ buffer: Buffer.alloc(length), position: start })
-      const { notes, replies } = parse(buffer.toString('utf8'), rolloutSchema, join(folder, ...names))
-      texts.push({ notes, replies })
+      const { rounds, credit } = parse(buffer.toString('utf8'), rolloutSchema, join(folder, ...names))
+      texts.push(credit ? { rounds, credit } : { rounds })
     }
     return texts
   } finally {

@@ -2,14 +2,22 @@ import { appendFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { whatReadersDid } from '../board/readers.ts'
-import type { RolloutLine } from '../experiment/job.ts'
-import { lockFolder } from '../experiment/lock.ts'
-import { bit, flagAt } from './flags.ts'
+import { countEpisodes, latestBefore, sameAnswer, vote } from '../board/counts.ts'
+import { beginning } from '../record/job-log.ts'
+import { lockFolder } from '../record/lock.ts'
+import type { MetricsLine, RolloutLine } from '../record/schema.ts'
+import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
 import { type JobFacts, jobStates, secondsLeft, tokensPerSecond } from './jobs.ts'
-import type { StepRecord } from './record.ts'
+import { listRun } from './listing.ts'
 import { openRun } from './run-index.ts'
-import { writeSyntheticRun } from './testing/synthetic-run.ts'
+import {
+  aggregated,
+  ringOf16,
+  type SyntheticArm,
+  threeArms,
+  twoArms,
+  writeSyntheticRun,
+} from './testing/synthetic-run.ts'
 
 let folder: string
 let whole: string
@@ -26,6 +34,12 @@ const lines = async (run: string, job: string) =>
     .filter(Boolean)
     .map((line) => JSON.parse(line) as RolloutLine)
 
+const metricsOf = async (run: string, job: string) =>
+  (await readFile(join(run, job, 'metrics.jsonl'), 'utf8'))
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as MetricsLine)
+
 /** A copy of the whole run to change. */
 async function copy(name: string): Promise<string> {
   const to = join(folder, name)
@@ -33,44 +47,134 @@ async function copy(name: string): Promise<string> {
   return to
 }
 
+const small = { holdout: 10, train: 12, steps: 3, problemsPerStep: 4 }
+
 describe('a run, read', () => {
-  it('has every board with its texts, flags and counts as the files have them', async () => {
-    const run = await openRun(whole)
-    const { jobs, copies } = run.view()
-    const { job, step, problem, flags, problems } = run.columns()
-    expect(job).toHaveLength(8 * 10 + 4 * 3 * 4)
-    for (const [number, { name, problems: evaluated, trace, passAt1 }] of jobs.entries()) {
-      const written = await lines(whole, name)
-      const boards = job.flatMap((each, i) => (each === number ? [i] : []))
-      expect(await run.texts(boards)).toEqual(written.map(({ notes, replies }) => ({ notes, replies })))
-      expect(boards.map((i) => problems.id[problem[i]])).toEqual(written.map((line) => line.problem.id))
-      expect(boards.map((i) => step[i])).toEqual(written.map((line) => line.step ?? 0))
-      for (const [n, i] of boards.entries()) {
-        const right = (from: number) =>
-          Array.from(
-            { length: copies },
-            (_, c) => (flagAt(flags, i * 2 * copies + from + c) & bit.right) !== 0,
+  it.each<[string, Record<string, SyntheticArm>, bases: number]>([
+    ['two arms of two rounds', twoArms, 4],
+    ['three arms, one of three turns', threeArms, 5],
+    ['a vote and an aggregator', aggregated, 4],
+    ['a ring of sixteen with credit', ringOf16, 3],
+  ])(
+    'has every board of %s with its texts, flags and counts as the files have them',
+    async (name, arms, bases) => {
+      const path = join(folder, name)
+      await writeSyntheticRun(path, { ...small, arms, parts: 3 })
+      const run = await openRun(path)
+      const { jobs, sides } = run.view()
+      const columns = run.columns()
+      const { job, step, problem, flags, problems } = columns
+      const trainings = 2 * Object.keys(arms).length
+      expect(job).toHaveLength((bases + trainings) * 10 + trainings * 3 * 4)
+      const layouts = sides.map(layoutOf)
+      const starts = flagStarts(
+        job,
+        jobs.map(({ side }) => layouts[side].width),
+      )
+      expect(flags).toHaveLength(starts[job.length])
+      for (const [number, { name, side, problems: evaluated, trace, passAt1 }] of jobs.entries()) {
+        const written = await lines(path, name)
+        const boards = job.flatMap((each, i) => (each === number ? [i] : []))
+        expect(await run.texts(boards)).toEqual(
+          written.map(({ rounds, credit }) => (credit ? { rounds, credit } : { rounds })),
+        )
+        expect(boards.map((i) => problems.id[problem[i]])).toEqual(written.map((line) => line.problem.id))
+        expect(problems.parts[problem[boards[0]]]).toEqual(written[0].problem.parts)
+        expect(boards.map((i) => step[i])).toEqual(written.map((line) => line.step ?? 0))
+        const { scores, rounds, turns } = layouts[side]
+        const has = (board: number, post: number, what: keyof typeof bit) =>
+          (flagAt(flags, starts[board] + post) & bit[what]) !== 0
+        for (const [n, i] of boards.entries()) {
+          const played = written[n].rounds
+          const posts = played.flatMap((each, r) =>
+            each.map((post) => ({ post, before: latestBefore(played, r, post.seat) })),
           )
-        expect(right(0)).toEqual(written[n].notes.map(({ correct }) => correct))
-        expect(right(copies)).toEqual(written[n].replies.map(({ correct }) => correct))
+          for (const [at, { post, before }] of posts.entries()) {
+            expect(has(i, at, 'right')).toBe(post.correct)
+            expect(has(i, at, 'cut')).toBe(post.cut)
+            expect(has(i, at, 'silent')).toBe(post.answer === null)
+            expect(has(i, at, 'switched')).toBe(
+              before !== undefined && !sameAnswer(post.answer, before.answer),
+            )
+          }
+          // A turn pairs a last post with what its seat said before.
+          const last = played[played.length - 1]
+          expect(turns.map(({ post, before }) => [posts[post].post, posts[before].post])).toEqual(
+            last.flatMap((post) => {
+              const before = latestBefore(played, played.length - 1, post.seat)
+              return before ? [[post, before]] : []
+            }),
+          )
+          const { final } = sides[side]
+          const right =
+            final === 'each'
+              ? last.map(({ correct }) => correct)
+              : final === 'vote'
+                ? [vote(last)?.correct === true]
+                : [last.find(({ seat }) => seat === final.seat)?.correct]
+          expect(scores.map((score) => has(i, score, 'right'))).toEqual(right)
+        }
+        expect(rounds).toHaveLength(written[0].rounds.length)
+        expect(evaluated).toEqual({ done: 10, of: 10 })
+        const tested = boards
+          .filter((i) => step[i] === 0)
+          .flatMap((i) => scores.map((at) => has(i, at, 'right')))
+        expect(passAt1).toBe(tested.filter(Boolean).length / tested.length)
+        const kept = await metricsOf(path, name)
+        expect(trace.step).toEqual(kept.map((line) => line.step))
+        for (const [s, line] of kept.entries()) {
+          const played = written.filter((each) => each.step === line.step)
+          const counts = countEpisodes(
+            played.map(({ problem: { id }, rounds }) => ({ problemId: id, rounds })),
+          )
+          expect(trace.measures.reward[s]).toBeCloseTo(line.reward, 5)
+          expect(trace.measures.effective[s]).toBe(line.effective)
+          for (const [r, measures] of trace.rounds.entries()) {
+            for (const key of ['right', 'voteRight', 'anyRight', 'cut'] as const) {
+              expect(measures[key][s]).toBeCloseTo(counts.rounds[r][key], 5)
+            }
+            const { rescued } = counts.rounds[r]
+            if (rescued === null) expect(measures.rescued[s]).toBeNull()
+            else expect(measures.rescued[s]).toBeCloseTo(rescued, 5)
+            const credit = line.rounds[r].credit
+            if (credit === null) expect(measures.creditSpread[s]).toBeNull()
+            else expect(measures.creditSpread[s]).toBeCloseTo(credit.spread, 4)
+          }
+        }
       }
-      expect(evaluated).toEqual({ done: 10, of: 10 })
-      const tested = written.filter(({ phase }) => phase === 'evaluation').flatMap(({ replies }) => replies)
-      expect(passAt1).toBe(tested.filter(({ correct }) => correct).length / tested.length)
-      for (const point of trace) {
-        const played = written.filter((line) => line.step === point.step)
-        const counts = whatReadersDid(played.map((line) => ({ ...line, problemId: line.problem.id })))
-        expect(point).toMatchObject({
-          noteAcc: counts.noteAcc,
-          voteAcc: counts.voteAcc,
-          rescued: counts.rescued,
-          misled: counts.misled,
-        })
-      }
-      expect(trace).toHaveLength(name.startsWith('base-') ? 0 : 3)
-    }
-    expect(run.view()).toMatchObject({ state: 'finished', seeds: [17, 18] })
-    expect(run.view().results?.delta).not.toBeNull()
+      expect(run.view()).toMatchObject({ state: 'finished', seeds: [17, 18], arms: Object.keys(arms) })
+      expect(run.view().results?.training).toHaveLength(Object.keys(arms).length)
+      // A part of the columns is what lies between.
+      const part = run.part(5, 17, 2)
+      expect(part.flags).toBe(flags.slice(starts[5], starts[17]))
+      expect(part.problem).toEqual(problem.slice(5, 17))
+      expect(part.problems.id).toEqual(problems.id.slice(2))
+    },
+  )
+
+  it('names the sides: one base for arms that play alike untrained', async () => {
+    const path = join(folder, 'sides')
+    await writeSyntheticRun(path, {
+      ...small,
+      arms: { one: twoArms.baseline, two: twoArms.recipe, three: { ...twoArms.recipe, learningRate: 1 } },
+    })
+    const { sides, jobs } = (await openRun(path)).view()
+    expect(sides.map(({ title, arm, arms, base }) => [title, arm, arms.join(), base])).toEqual([
+      ['base, own', null, 'one', 0],
+      ['base, shared', null, 'two,three', 1],
+      ['one', 0, 'one', 0],
+      ['two', 1, 'two', 1],
+      ['three', 2, 'three', 1],
+    ])
+    expect(jobs.slice(0, 7).map(({ name, side }) => [name, side])).toEqual([
+      ['base-one-1', 0],
+      ['base-one-2', 0],
+      ['base-one-3', 0],
+      ['base-two-1', 1],
+      ['one-s17', 2],
+      ['two-s17', 3],
+      ['three-s17', 4],
+    ])
   })
 
   it('takes what was added, once, and nothing beyond what was kept', async () => {
@@ -91,6 +195,7 @@ describe('a run, read', () => {
       JSON.stringify({
         ...progress,
         steps: 2,
+        trained: false,
         evaluated: 0,
         bytes: { ...progress.bytes, rollouts: Buffer.byteLength(kept) },
       }),
@@ -99,7 +204,7 @@ describe('a run, read', () => {
     const index = await openRun(run, { live: true })
     const before = index.columns().job.length
     expect(index.view().jobs.at(-1)).toMatchObject({ steps: { done: 2, of: 3 }, state: 'stopped' })
-    expect(index.view().jobs.at(-1)?.trace).toHaveLength(2)
+    expect(index.view().jobs.at(-1)?.trace.step).toEqual([1, 2])
     const version = index.version()
     await index.refresh()
     expect(index.version()).toBe(version)
@@ -112,12 +217,7 @@ describe('a run, read', () => {
     expect(index.epoch()).toBe(epoch)
     expect(index.columns().job).toHaveLength(before + 4 + 10)
     expect(index.columns().flags).toHaveLength(8 * index.columns().job.length)
-    expect(
-      index
-        .view()
-        .jobs.at(-1)
-        ?.trace.map(({ step }) => step),
-    ).toEqual([1, 2, 3])
+    expect(index.view().jobs.at(-1)?.trace.step).toEqual([1, 2, 3])
     expect(index.view().state).toBe('stopped')
   })
 
@@ -150,19 +250,19 @@ describe('a run, read', () => {
   it.each([
     [
       'a line that is no JSON',
-      'base-1/rollouts.jsonl',
+      'base-baseline-1/rollouts.jsonl',
       (text: string) => text.replace('{', '<'),
       /rollouts\.jsonl, line 1 is damaged/,
     ],
     [
-      'a board of fewer notes',
-      'base-1/rollouts.jsonl',
-      (text: string) => text.replace(/"notes":\[\{.*?\},/, '"notes":['),
-      /has 3 notes/,
+      'a board of fewer posts',
+      'base-baseline-1/rollouts.jsonl',
+      (text: string) => text.replace(/"rounds":\[\[\{.*?\},/, '"rounds":[['),
+      /line 1 is damaged \(its posts are not those of the protocol "own"/,
     ],
     [
       'a file cut short',
-      'base-1/rollouts.jsonl',
+      'base-baseline-1/rollouts.jsonl',
       (text: string) => text.slice(0, 1000),
       /shorter than progress\.json says/,
     ],
@@ -171,6 +271,12 @@ describe('a run, read', () => {
       'experiment.json',
       () => '{"kind":"x"}',
       /experiment\.json is damaged \(kind/,
+    ],
+    [
+      'an experiment of an older version',
+      'experiment.json',
+      (text: string) => text.replace('"schemaVersion": 2', '"schemaVersion": 1'),
+      /was written by an older message-board \(schemaVersion 1; this one reads 2\)/,
     ],
   ])('says where %s is', async (name, file, change, message) => {
     const run = await copy(`damaged ${name}`)
@@ -185,10 +291,19 @@ describe('a run, read', () => {
     await expect(openRun(run)).rejects.toThrow(message)
   })
 
+  it('lists a run that an older version wrote with the sentence that says so', async () => {
+    const run = await copy('older')
+    const text = await readFile(join(run, 'experiment.json'), 'utf8')
+    await writeFile(join(run, 'experiment.json'), text.replace('"schemaVersion": 2', '"schemaVersion": 1'))
+    expect((await listRun('older', run)).problem).toMatch(/was written by an older message-board/)
+    const { problem, done, found } = await listRun('whole', whole)
+    expect([problem, done, found?.contrasts.length]).toEqual([undefined, 1, 1])
+  })
+
   it('follows no link out of its folder', async () => {
     const run = await copy('linked')
-    await rm(join(run, 'base-1'), { recursive: true })
-    await symlink(join(whole, 'base-1'), join(run, 'base-1'))
+    await rm(join(run, 'base-baseline-1'), { recursive: true })
+    await symlink(join(whole, 'base-baseline-1'), join(run, 'base-baseline-1'))
     const { jobs } = (await openRun(run)).view()
     expect(jobs[0].problems.done).toBe(0)
     expect(jobs[1].problems.done).toBe(10)
@@ -196,24 +311,29 @@ describe('a run, read', () => {
 })
 
 describe('jobs', () => {
-  const planned = { name: 'a', role: 'recipe' as const, seed: 1, reads: 'own', steps: 10 }
-  const step = (seconds: number, sampledTokens: number): StepRecord => ({
-    step: 1,
-    sampledTokens,
-    seconds: { notes: seconds / 2, replies: seconds / 2 },
-  })
+  const step = (seconds: number, sampledTokens: number) =>
+    ({
+      sampledTokens,
+      seconds: {
+        rounds: [seconds / 4, seconds / 4],
+        credit: seconds / 4,
+        forwardBackward: seconds / 4,
+        optimStep: 0,
+      },
+    }) as MetricsLine
   const job = (
     over: Partial<JobFacts> & { steps?: number; evaluated?: number; evaluation?: number },
   ): JobFacts => ({
-    planned,
+    planned: { steps: 10 },
     problems: 20,
     metrics: [],
     changed: null,
     failed: undefined,
     progress: {
+      ...beginning(true),
       steps: over.steps ?? 0,
+      trained: over.steps === 10,
       evaluated: over.evaluated ?? 0,
-      bytes: { metrics: 0, rollouts: 0 },
       seconds: { train: 0, evaluation: over.evaluation ?? 0 },
     },
     ...over,

@@ -43,7 +43,7 @@ export function sampleRecord(changes: Partial<RunRecord> = {}): RunRecord {
     identity: {
       shared: {
         task: { name: 'sums' },
-        data: { train: 6, holdout: 4, sha256: 'b'.repeat(64) },
+        data: { train: 6, holdout: 4, dropped: 3, sha256: 'b'.repeat(64) },
         evaluation: {
           baseRuns: 2,
           problemsAtOnce: 2,
