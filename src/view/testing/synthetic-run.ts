@@ -113,7 +113,12 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
     identity: {
       shared: {
         task: { name: task.name, ...task.config },
-        data: { train: split.train.length, holdout: split.holdout.length, dropped: split.dropped, sha256: '00' },
+        data: {
+          train: split.train.length,
+          holdout: split.holdout.length,
+          dropped: split.dropped,
+          sha256: '00',
+        },
         evaluation: { baseRuns: 3, problemsAtOnce: 40, sampling, readTokens: null },
         grader,
         engine: { name: 'made up' },
@@ -169,9 +174,7 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
       failed: failed === undefined ? [] : [{ job: failed, why: 'step 3 failed: made up.' }],
       finishedAt: '2026-01-01T00:00:00.000Z',
     },
-    await Promise.all(
-      jobs.filter(({ name }) => name !== failed).map((job) => readOutcome(folder, job)),
-    ),
+    await Promise.all(jobs.filter(({ name }) => name !== failed).map((job) => readOutcome(folder, job))),
   )
   await writeJsonAtomic(join(folder, 'results.json'), results)
 }
