@@ -5,7 +5,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises'
+import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from './errors.ts'
@@ -64,14 +64,8 @@ export async function readJsonFile<T>(
   schema: z.ZodType<T>,
   options?: { optional: true },
 ): Promise<T | undefined> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (options?.optional && code === 'ENOENT') return undefined
-    throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
-  }
+  const text = await readTextFile(path, options)
+  if (text === undefined) return undefined
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -86,6 +80,54 @@ export async function readJsonFile<T>(
     `${path} does not hold what it should (${field}${issue.message}). Fix or replace the file.`,
   )
 }
+
+/** Bytes of the longest text that is read in one piece; a large model's tokenizer takes 35 MB. */
+const LONGEST_TEXT = 1 << 27
+
+/**
+ * Reads a file of UTF-8 text, without a byte-order mark. A missing file is `undefined` when `optional`; one that is
+ * missing otherwise, empty, too long, no text, or no file at all throws a UserError that says so.
+ */
+export async function readTextFile(
+  path: string,
+  { optional = false }: { optional?: boolean } = {},
+): Promise<string | undefined> {
+  let bytes: Uint8Array
+  try {
+    const found = await stat(path)
+    // A pipe would be waited for, a device read without end.
+    if (!found.isFile() && !found.isDirectory()) {
+      throw new UserError(`${path} is a pipe or a device. Name a file.`)
+    }
+    if (found.size > LONGEST_TEXT) {
+      throw new UserError(
+        `${path} has ${found.size} bytes, more than the ${LONGEST_TEXT} of any such file. Check that it is the right one.`,
+      )
+    }
+    bytes = await readFile(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    if (optional && code === 'ENOENT') return undefined
+    throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
+  }
+  if (bytes.length === 0) throw new UserError(`${path} is empty. Copy or download it again.`)
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new UserError(`${path} is no UTF-8 text. Save it as UTF-8, or copy it again.`)
+  }
+  if (text.startsWith(lfsPointer)) {
+    throw new UserError(
+      `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,
+    )
+  }
+  return text
+}
+
+/** What Git leaves in a large file's place where it was told not to fetch it, or cannot. */
+export const lfsPointer = 'version https://git-lfs'
 
 /** A rename is durable once its folder is flushed too; some systems cannot open a folder, and need no flush. */
 async function syncFolder(folder: string): Promise<void> {

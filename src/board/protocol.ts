@@ -3,7 +3,7 @@
  * person writes; `resolveProtocol` completes and checks it. Functions of it are pure, so that a protocol can be
  * recorded by what they give (`protocolRecord`). board/protocols.ts has ready ones.
  */
-import type { ChatMessage } from '../engine/contract.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
 import { UserError } from '../errors.ts'
 import { type Random, random, seedOf } from '../random.ts'
 import { partsOf } from '../tasks/parts.ts'
@@ -133,8 +133,7 @@ export function resolveProtocol(choices: ProtocolChoices, sizes: BoardSizes): Pr
     if (r === 0 && sees !== null) {
       refuse('shows posts in its first round, before any is written: leave `sees` out there')
     }
-    const maxTokens =
-      tokens === 'note' ? sizes.noteTokens : tokens === 'reply' ? sizes.replyTokens : tokens
+    const maxTokens = tokens === 'note' ? sizes.noteTokens : tokens === 'reply' ? sizes.replyTokens : tokens
     if (!(Number.isInteger(maxTokens) && maxTokens >= 1)) {
       refuse(`gives round ${r + 1} ${maxTokens} tokens: give at least 1`)
     }
@@ -164,7 +163,7 @@ export function sightOf(protocol: Protocol, round: number, seat: number, draw: R
   const where = `The sight "${sees.name}" of the protocol "${name}", asked for seat ${seat} of ${seats.length} in round ${round + 1},`
   let seen: readonly (number | Ref)[]
   try {
-    seen = sees(seat, seats.length, round, draw)
+    seen = sees(seat, seats.length, { round, before: rounds[round - 1].speakers, draw })
   } catch (error) {
     throw new UserError(`${where} failed: ${error instanceof Error ? error.message : String(error)}.`)
   }
@@ -206,11 +205,7 @@ export function protocolRecord(protocol: Protocol) {
     rounds: rounds.map(({ name, speakers, sees, prompt, maxTokens, sampling }, r) => {
       const sights = speakers.map((seat) => sightOf(protocol, r, seat, probe(r, seat)))
       const chats = speakers.map((seat, i) =>
-        prompt(
-          probed,
-          seatView(protocol, probed, seat),
-          sights[i]?.map((_, n) => `${n}`) ?? null,
-        ),
+        prompt(probed, seatView(protocol, probed, seat), sights[i]?.map((_, n) => `${n}`) ?? null),
       )
       return {
         name,

@@ -1,5 +1,11 @@
 /** Ready protocols, each a value of a few lines. Pure. */
-import { defaultPrompt, type Final, type Prompt, type ProtocolChoices, type RoundChoices } from './protocol.ts'
+import {
+  defaultPrompt,
+  type Final,
+  type Prompt,
+  type ProtocolChoices,
+  type RoundChoices,
+} from './protocol.ts'
 import { named, type Sight, shared } from './sights.ts'
 
 /** Everyone posts a note, seeing the problem alone. */
@@ -26,7 +32,11 @@ export function debate({
   turns = 3,
   sees = shared,
   seats,
-}: { turns?: number; sees?: Sight; seats?: ProtocolChoices['seats'] } = {}): ProtocolChoices {
+}: {
+  turns?: number
+  sees?: Sight
+  seats?: ProtocolChoices['seats']
+} = {}): ProtocolChoices {
   const again = Array.from({ length: turns - 1 }, (_, turn) => replies(sees, `turn ${turn + 2}`))
   return { name: `debate ${turns}`, seats, rounds: [{ ...notes('reply'), name: 'turn 1' }, ...again] }
 }
@@ -51,15 +61,17 @@ export function revisers({ seats = 3 }: { seats?: number } = {}): ProtocolChoice
 export function proposers({
   seats = 4,
   prompt = defaultPrompt,
-}: { seats?: number; prompt?: Prompt } = {}): ProtocolChoices {
+}: {
+  seats?: number
+  prompt?: Prompt
+} = {}): ProtocolChoices {
   const proposing = Array.from({ length: seats - 1 }, (_, seat) => seat)
-  const proposals: Sight = named('proposals', () => proposing)
   return {
     name: `proposers ${seats - 1}`,
     seats: [...proposing.map((seat) => ({ name: `proposer ${seat + 1}` })), { name: 'aggregator' }],
     rounds: [
       { name: 'proposal', speakers: proposing, tokens: 'note', prompt },
-      { name: 'answer', speakers: [seats - 1], sees: proposals, tokens: 'reply', prompt },
+      { name: 'answer', speakers: [seats - 1], sees: shared, tokens: 'reply', prompt },
     ],
     final: { seat: seats - 1 },
   }
@@ -69,4 +81,3 @@ export function proposers({
 export function alone({ seats }: { seats?: number } = {}): ProtocolChoices {
   return { name: 'alone', seats, rounds: [{ name: 'reply', tokens: 'reply' }] }
 }
-

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Results, resultsSchema, withoutTimings } from '../experiment/results.ts'
 import { random } from '../random.ts'
+import { type Results, resultsSchema, withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 
 const main = fileURLToPath(new URL('./main.ts', import.meta.url))
@@ -100,7 +100,7 @@ describe('run', () => {
     const results: Results = JSON.parse(stdout)
     expect(results.seeds).toEqual([5])
     expect(results.arms.recipe?.steps).toBe(1)
-    expect(results.arms.baseline).toBe(null)
+    expect(results.arms.baseline).toBe(undefined)
     expect(await exists(join(folder, 'runs/tiny/results.json'))).toBe(true)
   })
 
@@ -119,7 +119,7 @@ describe('run', () => {
     const last = await cli('run', experiment, '--out', 'killed', '--json')
     expect(last.code).toBe(0)
     expect(withoutTimings(JSON.parse(last.stdout))).toEqual(withoutTimings(whole))
-    for (const job of ['base-2', 'recipe-s18']) {
+    for (const job of ['base-baseline-2', 'recipe-s18']) {
       const rollouts = (run: string) => readFile(join(folder, run, job, 'rollouts.jsonl'), 'utf8')
       expect(await rollouts('killed')).toBe(await rollouts('whole'))
     }
@@ -150,7 +150,8 @@ describe('bad input', () => {
       [['--stepz', '3'], /unknown option '--stepz'/],
       [['--steps', '0'], /whole number of at least 1/],
       [['--seeds', '17,x'], /such as 17,18/],
-      [['--arm', 'all'], /baseline, recipe or both/],
+      [['--arm', 'all'], /no arm "all": the arms are baseline, recipe/],
+      [['--shard', '5/4'], /Give a shard such as 3\/16/],
       [['--device', 'abacus'], /engine\.device = "abacus": it must be cpu/],
       [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ/],
       [['--task', 'sudoku'], /no task "sudoku"/],
@@ -166,12 +167,13 @@ describe('bad input', () => {
     const define = (settings: string) =>
       `import { defineExperiment, own } from 'message-board'\nexport default defineExperiment(${settings})`
     const cases: [text: string, why: RegExp][] = [
-      [define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 2/],
+      [define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 1/],
+      [define('{ board: { copies: 1 } }'), /compare each text with itself alone/],
       [define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/],
       [define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/],
       [
         define('{ arms: { recipe: { reads: () => [9] } } }'),
-        /notes \[9\]: return one or more different note/,
+        /gave \[9\]: return different posts/,
       ],
       ['export const x = 1', /export default defineExperiment/],
       ['export default {', /does not load/],
@@ -240,7 +242,7 @@ describe('the other commands', () => {
     expect(text.stdout).toMatch(/^pass@1 +[01]\.\d{3} \[/m)
     expect(text.code).toBe(0)
     const json = await cli('eval', experiment, '--reads', 'shared', '--holdout', '3', '--json')
-    expect(text.stdout).toContain(JSON.parse(json.stdout).boards[0].passAt1.toFixed(3))
+    expect(text.stdout).toContain(JSON.parse(json.stdout).protocols[0].passAt1.toFixed(3))
   })
 
   it('say what an experiment could see, before it and after it', async () => {

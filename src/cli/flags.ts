@@ -19,7 +19,10 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
     over.arms =
       arms &&
       Object.fromEntries(
-        Object.entries(arms).map(([name, arm]) => [name, { ...arm, train: { ...arm.train, steps: flags.steps } }]),
+        Object.entries(arms).map(([name, arm]) => [
+          name,
+          { ...arm, train: { ...arm.train, steps: flags.steps } },
+        ]),
       )
   }
   if (flags.loraAlpha !== undefined) {

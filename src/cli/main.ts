@@ -4,6 +4,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
 const exit = { defect: 1, user: 2 } as const
@@ -63,7 +64,10 @@ export interface PowerFlags extends ExperimentFlags {
 function about(command: Command): Command {
   return command
     .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
-    .option('--task <task>', 'word-problems, gsm8k, svamp, math, or a .jsonl or .parquet file')
+    .option(
+      '--task <task>',
+      'word-problems, clues, insight, gsm8k, svamp, math, or a .jsonl or .parquet file',
+    )
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
     .option(
       '--engine <name>',
@@ -89,13 +93,18 @@ function program(): Command {
   const root = new Command('message-board')
     .description("Train copies of a language model to read each other's notes, and know whether it helped.")
     .showHelpAfterError('Run with --help for the options.')
+    .configureOutput({ writeOut: print, writeErr: tell })
     .exitOverride()
 
   about(root.command('run').description('run an experiment, or continue one').argument('[experiment.ts]'))
     .option('--out <folder>', 'run folder; the same command continues it')
     .option('--fresh', 'remove an earlier run in that folder first')
     .option('--arm <name>', 'train this arm; given again, another one; all unless told', listed)
-    .option('--shard <k/n>', 'run the k-th of n parts of the jobs; message-board merge joins them', shardNumber)
+    .option(
+      '--shard <k/n>',
+      'run the k-th of n parts of the jobs; message-board merge joins them',
+      shardNumber,
+    )
     .option('--steps <n>', 'training steps', wholeNumber())
     .option('--seeds <list>', 'training seeds, such as 17,18', seedList)
     .option('--train <n>', 'training problems', wholeNumber())
@@ -125,7 +134,11 @@ function program(): Command {
     .option('--concurrency <n>', 'requests at a time', wholeNumber(), 8)
     .option('--budget <tokens>', 'tokens of prompts and answers to pay for at most', wholeNumber())
     .option('--out <folder>', 'where answers are kept: the same command asks only for those that it lacks')
-    .option('--reads <sight>', 'who reads whom: own, shared, ring, star or chain; given again, another one', listed)
+    .option(
+      '--reads <sight>',
+      'who reads whom: own, shared, ring, star or chain; given again, another one',
+      listed,
+    )
     .option('--arm <name>', "play an arm's protocol instead; given again, another one", listed)
     .option('--seat <n=model@url>', 'seat n (from 1) is written by that model at that endpoint', listed)
     .option('--seed <n>', 'seed of the draws', wholeNumber(0), 1)
@@ -231,14 +244,14 @@ async function main(): Promise<void> {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : exit.user
     // By name: an experiment file may bring a copy of the class with it.
     else if (error instanceof Error && error.name === 'UserError') {
-      process.stderr.write(`message-board: ${error.message}\n`)
+      say(`message-board: ${error.message}`)
       process.exitCode = exit.user
     } else if (error instanceof Error && error.name === 'Interrupted' && 'exitCode' in error) {
-      process.stderr.write(`\n${error.message}\n`)
+      tell(`\n${error.message}\n`)
       process.exitCode = Number(error.exitCode)
     } else {
-      process.stderr.write(`message-board: this is a defect, please report it.\n`)
-      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+      say('message-board: this is a defect, please report it.')
+      tell(`${error instanceof Error ? error.stack : String(error)}\n`)
       process.exitCode = exit.defect
     }
   }

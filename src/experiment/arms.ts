@@ -71,7 +71,8 @@ export function resolveArm(name: string, choices: ArmChoices, defaults: ArmDefau
   const refuse = (what: string): never => {
     throw new UserError(`The arm "${name}" ${what}.`)
   }
-  if (choices.reads && choices.protocol) refuse('has both `reads` and `protocol`: `reads` is short for a board, leave one out')
+  if (choices.reads && choices.protocol)
+    refuse('has both `reads` and `protocol`: `reads` is short for a board, leave one out')
   const protocol = resolveProtocol(choices.protocol ?? board({ reads: choices.reads }), defaults.sizes)
   const credit = choices.credit ?? readersOnly()
   const { train, sampling } = defaults
@@ -98,7 +99,9 @@ function policiesOf(
   const named = new Set(protocol.seats.map(({ policy }) => policy))
   const idle = Object.keys(policies).filter((policy) => !named.has(policy))
   if (idle.length > 0) {
-    refuse(`has the policy "${idle[0]}", which no seat names (they name ${[...named].join(', ')}): name it or leave it out`)
+    refuse(
+      `has the policy "${idle[0]}", which no seat names (they name ${[...named].join(', ')}): name it or leave it out`,
+    )
   }
   return Object.fromEntries(
     [...named].map((policy) => [
@@ -109,7 +112,10 @@ function policiesOf(
 }
 
 /** Refuses what cannot be learned from, or would be learned from wrongly. */
-function checkTraining({ protocol, credit, train, sampling, policies }: Arm, refuse: (what: string) => never): void {
+function checkTraining(
+  { protocol, credit, train, sampling, policies }: Arm,
+  refuse: (what: string) => never,
+): void {
   const { rounds, seats } = protocol
   if (!Object.values(policies).some(({ trained }) => trained)) {
     refuse('trains no policy: leave `trained: false` out of one')
@@ -118,7 +124,9 @@ function checkTraining({ protocol, credit, train, sampling, policies }: Arm, ref
     refuse(`pays notes (${credit.name}) and has one round: there are no notes, use readersOnly()`)
   }
   if (train.boards < credit.boards) {
-    refuse(`has the credit ${credit.name}, which compares ${credit.boards} boards of a problem: set train.boards to ${credit.boards} or more`)
+    refuse(
+      `has the credit ${credit.name}, which compares ${credit.boards} boards of a problem: set train.boards to ${credit.boards} or more`,
+    )
   }
   const played = credit.inTraining?.(protocol) ?? protocol
   const drawn = trainSampling(played, credit, sampling)

@@ -2,19 +2,21 @@
  * Plays the rounds without training: one model, one board or several, counted. Asks an engine, or an endpoint, and keeps
  * what they write in a file; writes nothing else.
  */
-import { type Interval, bootstrapMean, passAt } from '../stats/index.ts'
+
 import { countEpisodes, finalScores } from '../board/counts.ts'
 import { play, type Text, type Writer } from '../board/play.ts'
 import { policyWriter } from '../board/policy-writer.ts'
 import type { Protocol } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
-import { openEndpointWriter } from '../endpoint/writer.ts'
+import { type EndpointWriter, openEndpointWriter } from '../endpoint/writer.ts'
+import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { LocateOptions } from '../hub/model.ts'
+import { bootstrapMean, type Interval, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, findModels, openEngines, versions } from './engine.ts'
+import { decidingVersions, findModels, openEngines, versions } from './engine.ts'
 import { evaluationPlay, openAuthors } from './job.ts'
 import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
@@ -78,7 +80,7 @@ export async function evaluateModel(experiment: Experiment, options: EvaluationO
     options.onProgress?.({ problems, of, newTokens, ...expected.left() })
   }
   const player = options.endpoints
-    ? await endpointPlayer(options, options.endpoints, tell)
+    ? await endpointPlayer(experiment, options, options.endpoints, tell)
     : await enginePlayer(experiment, options, holdout, tell)
   const boards: { protocol: Protocol; played: Episode[] }[] = []
   try {
@@ -167,7 +169,10 @@ interface PlayedProtocol {
 }
 
 /** pass@1 under the second protocol less that under the first, paired by problem. */
-function differenceOf(first: PlayedProtocol, second: PlayedProtocol): {
+function differenceOf(
+  first: PlayedProtocol,
+  second: PlayedProtocol,
+): {
   of: readonly [string, string]
   passAt1: number
   ci95: Interval
@@ -190,7 +195,7 @@ interface Player {
   /** What played, for the record. */
   record(): {
     models: { policy: string; model: string; sha256: string | null; adapter: string | null }[]
-    endpoints: { url: string; model: string; answers: string; tokens: number; requests: number; kept: number }[]
+    endpoints: ({ url: string; model: string; answers: string } & ReturnType<EndpointWriter['spent']>)[]
   }
   close(): Promise<void>
 }
@@ -201,7 +206,10 @@ async function enginePlayer(
   holdout: Problem[],
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
-  const playing = { ...experiment, arms: Object.fromEntries(arms.map((arm, i) => [`${i}`, arm])) } as Experiment
+  const playing = {
+    ...experiment,
+    arms: Object.fromEntries(arms.map((arm, i) => [`${i}`, arm])),
+  } as Experiment
   const found = await findModels(playing, { onDownload, onNotice, retries: { signal } })
   const engines = openEngines(playing, found, onNotice)
   const close: (() => Promise<void>)[] = []
@@ -236,7 +244,7 @@ async function enginePlayer(
         close.push(async () => {
           for (const { policy } of authors.values()) policy.dispose()
         })
-        const identity = [starts, experiment.engine, textVersions, readTokens]
+        const identity = [starts, experiment.engine, experiment.template, textVersions, readTokens]
         return kept.writer(policyWriter(authors, { readTokens, onTokens, signal }), identity)
       },
       record: () => ({ models: different, endpoints: [] }),
@@ -253,30 +261,29 @@ async function enginePlayer(
 }
 
 async function endpointPlayer(
-  { signal }: EvaluationOptions,
+  { template }: Experiment,
+  { signal, onNotice }: EvaluationOptions,
   endpoints: Readonly<Record<string, EndpointChoice>>,
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const opened = await Promise.all(
-    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => ({
-      policy,
-      model,
-      url,
-      answers: rest.answers,
-      writer: await openEndpointWriter({
-        endpoint: openEndpoint({ url, model, key }),
-        identity: [url, model],
-        onTokens,
-        signal,
-        ...rest,
-      }),
-    })),
+    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => {
+      const endpoint = openEndpoint({ url, model, key, template, onNotice })
+      const identity = [endpoint.address, model, JSON.stringify(template)]
+      const writer = await openEndpointWriter({ endpoint, identity, onTokens, signal, ...rest })
+      return { policy, model, url: endpoint.address, answers: rest.answers, writer }
+    }),
   )
   return {
     writer: async () => byPolicy(new Map(opened.map(({ policy, writer }) => [policy, writer.write]))),
     record: () => ({
       models: opened.map(({ policy, model }) => ({ policy, model, sha256: null, adapter: null })),
-      endpoints: opened.map(({ url, model, answers, writer }) => ({ url, model, answers, ...writer.spent() })),
+      endpoints: opened.map(({ url, model, answers, writer }) => ({
+        url,
+        model,
+        answers,
+        ...writer.spent(),
+      })),
     }),
     close: async () => {
       for (const { writer } of opened) await writer.close()

@@ -4,14 +4,13 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { z } from 'zod'
 import { finalScores } from '../board/counts.ts'
 import { type Played, type PlayOptions, play } from '../board/play.ts'
 import { type Author, policyWriter, type Rollout } from '../board/policy-writer.ts'
 import { type Protocol, type Sampling, sharedPolicy } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
+import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
 import type { DownloadProgress } from '../hub/model.ts'
 import { seedOf } from '../random.ts'
 import { type JobLog, openJobLog, readJob } from '../record/job-log.ts'
@@ -19,7 +18,7 @@ import type { Job } from '../record/plan.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { EpisodeCredit } from '../train/credit/types.ts'
-import { isTrainingOver, trainSteps, tokensOf } from '../train/loop.ts'
+import { isTrainingOver, tokensOf, trainSteps } from '../train/loop.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
 import type { Engines } from './engine.ts'
@@ -80,7 +79,9 @@ export async function openAuthors(
     const shape = adapter !== null ? await adapterShape(adapter) : arm.train.lora
     // A policy that is alone has the job's own seed; of several, each has one of its own.
     const its = seed === null || name === sharedPolicy ? (seed ?? 0) : seedOf(seed, name)
-    const policy = await engine.createPolicy(learns || adapter !== null ? { lora: { ...shape, seed: its } } : {})
+    const policy = await engine.createPolicy(
+      learns || adapter !== null ? { lora: { ...shape, seed: its } } : {},
+    )
     authors.set(name, {
       policy,
       tokenizer: engine.tokenizer,
@@ -173,11 +174,13 @@ async function evaluate(
       problems.map((problem) => ({ problem })),
       { ...evaluationPlay(experiment, arm.protocol), seed: job.evaluationSeed },
     )
-    const lines = played.map(({ problem, episode }): RolloutLine => ({
-      phase: 'evaluation',
-      problem: lineProblem(problem),
-      rounds: mutableRounds(episode),
-    }))
+    const lines = played.map(
+      ({ problem, episode }): RolloutLine => ({
+        phase: 'evaluation',
+        problem: lineProblem(problem),
+        rounds: mutableRounds(episode),
+      }),
+    )
     await log.evaluated(lines, (performance.now() - started) / 1000)
     const scores = played.flatMap(({ episode }) => finalScores(episode, arm.protocol.final))
     onEvent({
@@ -257,12 +260,4 @@ export function outcomeOf(
     episodes: episodes(rollouts.filter(({ phase }) => phase === 'evaluation')),
     lastBatch: episodes(rollouts.filter(({ phase, step }) => phase === 'train' && step === progress.steps)),
   }
-}
-
-/** Rank and alpha of an adapter, which a policy must be made with before the adapter can be loaded. */
-export function adapterShape(folder: string): Promise<{ rank: number; alpha: number }> {
-  const schema = z
-    .looseObject({ r: z.number().int().positive(), lora_alpha: z.number().positive() })
-    .transform(({ r, lora_alpha }) => ({ rank: r, alpha: lora_alpha }))
-  return readJsonFile(join(folder, 'adapter_config.json'), schema)
 }

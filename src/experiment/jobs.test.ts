@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Policy } from '../engine/contract.ts'
-import { seedsOf } from '../random.ts'
 import { openTinkerEngine } from '../engine/tinker/index.ts'
 import {
   type Simulation,
@@ -10,10 +9,11 @@ import {
   scratch,
   simulate,
 } from '../engine/tinker/testing/server.ts'
+import { seedsOf } from '../random.ts'
+import { withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { openEngine } from './engine.ts'
 import type { RunEvent } from './job.ts'
-import { withoutTimings } from './results.ts'
 import { type RunOptions, runExperiment } from './run.ts'
 import { tinyExperiment } from './testing/tiny-experiment.ts'
 
@@ -52,7 +52,7 @@ function runOn(servers: Simulation[], options: Partial<RunOptions> = {}) {
   const experiment = tinyExperiment('tiny', {
     engine: { name: 'tinker', urls, tokenizer: model },
     train: { steps: 3, problemsPerStep: 2, learningRate: 1e-3, lora: { rank: 2, alpha: 32 } },
-    sampling: { train: { replies: { temperature: 1 } } },
+    sampling: { train: { trained: { temperature: 1 } } },
   })
   return runExperiment(experiment, {
     out: out(),
@@ -128,7 +128,10 @@ describe('a server that is kept busy', () => {
         ...settings,
       })
       const policy = await engine.createPolicy()
-      const requests = Array.from({ length: 96 }, (_, seed) => ({ prompt: [5, 6, 7], seeds: seedsOf(4, seed) }))
+      const requests = Array.from({ length: 96 }, (_, seed) => ({
+        prompt: [5, 6, 7],
+        seeds: seedsOf(4, seed),
+      }))
       const started = performance.now()
       await policy.sample(requests, { maxTokens: 8, temperature: 1, topP: 1, stop: [2] })
       const used = server.busy().sampling / (8 * (performance.now() - started))

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Results } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { measurePilot, type Pilot, pilotFrom, powerAfter, powerBefore } from './power.ts'
-import type { Results } from './results.ts'
 import { runExperiment } from './run.ts'
 import { tinyExperiment } from './testing/tiny-experiment.ts'
 
@@ -78,12 +78,14 @@ describe('after a run', () => {
   it('says how many more seeds would resolve it, and what that costs', async () => {
     const after = await powerAfter(out)
     expect(after).toMatchObject({
-      verdict: results.delta?.verdict,
-      delta: results.delta?.recipeVsBaseline,
+      arm: 'recipe',
+      against: 'baseline',
+      verdict: results.contrasts[0].verdict,
+      delta: results.contrasts[0].delta,
       seeds: 2,
       problems: 6,
     })
-    expect(after.toResolve.why).toBe(results.delta?.toResolve?.why)
+    expect(after.toResolve.why).toBe(results.contrasts[0].toResolve?.why)
     const { trainMinutes, evaluationMinutes } = results.timing.jobs['baseline-s17']
     expect(after.more[0].seeds).toBe(3)
     // One more seed in each arm takes about what two of the trained jobs took.
@@ -106,6 +108,6 @@ describe('after a run', () => {
   it('needs both arms', async () => {
     const half = join(folder, 'half')
     await runExperiment(tinyExperiment(model, { seeds: [17] }), { out: half, arms: ['baseline'] })
-    await expect(powerAfter(half)).rejects.toThrow(/both arms/)
+    await expect(powerAfter(half)).rejects.toThrow(/two arms/)
   })
 })

@@ -157,7 +157,8 @@ export async function pilotFrom(folder: string, experiment: Experiment): Promise
   const speed = measuredSpeed(run)
   const scale =
     (now.train.steps / earlier.train.steps) *
-    ((now.train.problemsPerStep * now.train.boards) / (earlier.train.problemsPerStep * earlier.train.boards)) *
+    ((now.train.problemsPerStep * now.train.boards) /
+      (earlier.train.problemsPerStep * earlier.train.boards)) *
     (textsOf(now.protocol) / textsOf(earlier.protocol))
   const model = modelName(experiment.model)
   return {
@@ -176,14 +177,18 @@ export async function pilotFrom(folder: string, experiment: Experiment): Promise
 }
 
 /** The pair of a stored run that is least resolved, as compare takes it, and how its family found it. */
-async function comparedArms(run: StoredRun): Promise<{ input: CompareInput; found: ContrastResult; pairs: number }> {
+async function comparedArms(
+  run: StoredRun,
+): Promise<{ input: CompareInput; found: ContrastResult; pairs: number }> {
   const family = familyOf(run.record, await storedOutcomes(run))
   const found = family && compareFamily(family)
   const [worst] = [...(run.results.contrasts ?? [])].sort(
     (a, b) => Number(b.verdict === 'unresolved') - Number(a.verdict === 'unresolved') || width(b) - width(a),
   )
   if (!family || !found || !worst) {
-    throw new UserError(`${run.folder} does not have two arms to compare trained: run it without --arm first.`)
+    throw new UserError(
+      `${run.folder} does not have two arms to compare trained: run it without --arm first.`,
+    )
   }
   const input = {
     baseline: family.arms[worst.against],
@@ -283,7 +288,11 @@ export async function powerAfter(folder: string, effect?: number): Promise<Power
   const design = layOut(input.baseline, input.recipe)
   const components = plannedComponents(design)
   const seeds = Math.max(input.baseline.length, input.recipe.length)
-  const sizes = { problems: design.problems.length, seeds, rollouts: finalsOf(run.record.identity.arms[run.record.baseline].protocol) }
+  const sizes = {
+    problems: design.problems.length,
+    seeds,
+    rollouts: finalsOf(run.record.identity.arms[run.record.baseline].protocol),
+  }
   const options = { baseRuns: Math.max(2, input.baseRuns.length), alpha: (input.alpha ?? 0.05) / pairs }
   const speed = measuredSpeed(run)
   const minutes = (more: number) =>

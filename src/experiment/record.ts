@@ -2,18 +2,15 @@
 import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { protocolRecord } from '../board/protocol.ts'
+import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import { type ArmRecord, kind, type RunRecord, type SharedRecord, schemaVersion } from '../record/schema.ts'
 import type { Problem, Split } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import { builtInModel, type Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
+import { decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
 
 /** The whole of experiment.json. Seeds are no part of the identity: adding one pays for that one alone. */
-export async function recordOf(
-  experiment: Experiment,
-  found: FoundModels,
-  split: Split,
-): Promise<RunRecord> {
+export async function recordOf(experiment: Experiment, found: FoundModels, split: Split): Promise<RunRecord> {
   const { arms, baseline, contrasts, seeds, model } = experiment
   const armRecords = await Promise.all(
     Object.entries(arms).map(async ([name, arm]) => [name, await armRecord(arm, found)] as const),
@@ -42,7 +39,7 @@ export const modelName = (model: string): string =>
   model === builtInModel ? 'word-problems (built-in)' : model
 
 function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split): SharedRecord {
-  const { task, grader, engine, evaluation, board } = experiment
+  const { task, grader, engine, evaluation, board, template } = experiment
   return {
     task: { name: task.name, ...task.config },
     data: {
@@ -52,6 +49,7 @@ function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split
       sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
     },
     evaluation: { ...evaluation, readTokens: board.readTokens },
+    template,
     grader: { name: grader.name, version: grader.version },
     // Where the servers are decides nothing: a run may go on at another address.
     engine: engine.name === 'tinker' ? { name: engine.name } : { ...engine },
@@ -59,7 +57,10 @@ function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split
   }
 }
 
-async function armRecord({ protocol, credit, train, sampling, policies }: Arm, found: FoundModels): Promise<ArmRecord> {
+async function armRecord(
+  { protocol, credit, train, sampling, policies }: Arm,
+  found: FoundModels,
+): Promise<ArmRecord> {
   const named = await Promise.all(
     Object.entries(policies).map(async ([name, { model, adapter, trained }]) => {
       const start = adapter === null ? null : await adapterFingerprint(adapter)
@@ -82,6 +83,10 @@ async function armRecord({ protocol, credit, train, sampling, policies }: Arm, f
 const problemKey = ({ id, question, gold, parts }: Problem) => [id, question, gold, ...(parts ? [parts] : [])]
 
 /** Where an arm's adapter of a job lies: that of the policy named so, in the layout of the engine's `save`. */
-export function adapterFolder(checkpoint: string, policy: string, { policies }: Pick<Arm, 'policies'>): string {
+export function adapterFolder(
+  checkpoint: string,
+  policy: string,
+  { policies }: Pick<Arm, 'policies'>,
+): string {
   return Object.keys(policies).length === 1 ? checkpoint : join(checkpoint, policy)
 }

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Grader } from '../grade/types.ts'
+import { lockFolder } from '../record/lock.ts'
+import { type Results, withoutTimings } from '../record/results.ts'
+import { replaceFiles, settle } from '../record/staged.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
-import { lockFolder } from './lock.ts'
 import { powerAfter } from './power.ts'
 import { regrade } from './regrade.ts'
-import { type Results, withoutTimings } from './results.ts'
 import { runExperiment } from './run.ts'
-import { replaceFiles, settle } from './staged.ts'
 import { tinyExperiment } from './testing/tiny-experiment.ts'
 
 let folder: string
@@ -85,10 +85,10 @@ describe('regrade', () => {
     const { results } = found
     expect(JSON.parse(await text(run, 'results.json'))).toEqual(results)
     expect(results.arms.recipe!.passAt1).toBeCloseTo(1 - original.arms.recipe!.passAt1, 12)
-    expect(results.arms.base!.board.noteAcc).toBeCloseTo(1 - original.arms.base!.board.noteAcc, 12)
-    expect(results.delta!.recipeVsBaseline).toBeCloseTo(-original.delta!.recipeVsBaseline, 12)
+    expect(results.bases[0].board.noteAcc).toBeCloseTo(1 - original.bases[0].board.noteAcc!, 12)
+    expect(results.contrasts[0].delta).toBeCloseTo(-original.contrasts[0].delta, 12)
     expect(results.versions.grader).toBe('even length 3')
-    expect(results.config.grader).toEqual({ name: 'even length', version: '3' })
+    expect(results.config.shared).toMatchObject({ grader: { name: 'even length', version: '3' } })
     expect(results.regrades).toEqual([
       { from: 'even length 1', to: 'even length 3', evaluation: found.evaluation, training: found.training },
     ])
@@ -96,19 +96,16 @@ describe('regrade', () => {
     expect(results.checks.hackScan).toEqual(original.checks.hackScan)
     const [was, is] = [await lines(whole, 'recipe-s17'), await lines(run, 'recipe-s17')]
     expect(is.slice(0, 6)).toEqual(was.slice(0, 6))
-    expect(is.at(-1).replies[0]).toEqual({
-      ...was.at(-1).replies[0],
-      answer: 'x',
-      correct: !was.at(-1).replies[0].correct,
-    })
+    const [before] = was.at(-1).rounds[1]
+    expect(is.at(-1).rounds[1][0]).toEqual({ ...before, answer: 'x', correct: !before.correct })
     expect(await text(run, 'table.md')).toContain('graded again')
     expect(await text(run, 'report.html')).not.toBe(await text(whole, 'report.html'))
 
     // Its policies learned from other rewards, so the new verifier's run is another experiment.
     const again = runExperiment(tinyExperiment(model, { grader: flipped }), { out: run })
-    await expect(again).rejects.toThrow(/config\.grader\.version: "1" before, "3" now/)
+    await expect(again).rejects.toThrow(/grader\.version: "1" before, "3" now/)
     // The old one is as before, and back.
-    expect((await regrade(run, grader)).results.delta).toEqual(original.delta)
+    expect((await regrade(run, grader)).results.contrasts).toEqual(original.contrasts)
   })
 
   it('lets run go on where training would have been paid the same', async () => {
@@ -132,9 +129,8 @@ describe('regrade', () => {
     const run = join(folder, 'looked')
     const before = await runExperiment(tinyExperiment(model), { out: run, maxSeeds: 3 })
     const { results } = await regrade(run, flipped)
-    expect(results.sequential!.taken.map(({ recipeVsBaseline }) => recipeVsBaseline)).toEqual(
-      before.sequential!.taken.map(({ recipeVsBaseline }) => expect.closeTo(-recipeVsBaseline, 12)),
-    )
+    const deltas = ({ sequential }: Results) => sequential!.taken.map(({ contrasts: [{ delta }] }) => delta)
+    expect(deltas(results)).toEqual(deltas(before).map((delta) => expect.closeTo(-delta, 12)))
   })
 
   it('refuses a running folder, one without results, and a verifier it does not have', async () => {

@@ -107,7 +107,11 @@ function ownGrader({ folder, record }: StoredRun): Grader {
 }
 
 /** A line graded again, if it is of an evaluation; every changed grade is counted. */
-function regraded(line: RolloutLine, grader: Grader, counts: Pick<Regrade, 'evaluation' | 'training'>): RolloutLine {
+function regraded(
+  line: RolloutLine,
+  grader: Grader,
+  counts: Pick<Regrade, 'evaluation' | 'training'>,
+): RolloutLine {
   const count = line.phase === 'train' ? counts.training : counts.evaluation
   const rounds = line.rounds.map((posts) =>
     posts.map((post) => {
@@ -130,7 +134,12 @@ function resultsOf(
   let taken: readonly Look[] = []
   for (let seeds = looks?.first ?? before.seeds; ; seeds = oneMore(seeds)) {
     const results = summarise(
-      { record: { ...record, seeds }, failed: before.failed, finishedAt: before.timing.finishedAt, before: taken },
+      {
+        record: { ...record, seeds },
+        failed: before.failed,
+        finishedAt: before.timing.finishedAt,
+        before: taken,
+      },
       outcomes.filter(({ job }) => job.seed === null || seeds.includes(job.seed)),
     )
     const { sequential, contrasts } = results

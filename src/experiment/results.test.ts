@@ -1,11 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { own, shared } from '../board/reads.ts'
-import type { Board, Post } from '../board/types.ts'
-import type { StepMetrics } from '../train/loop.ts'
-import type { Job, JobOutcome } from './job.ts'
-import { type RunFacts, resultsSchema, summarise, withoutTimings } from './results.ts'
+import { protocolRecord, resolveProtocol } from '../board/protocol.ts'
+import { board as boardOf } from '../board/protocols.ts'
+import { own, shared } from '../board/sights.ts'
+import type { Episode, Post } from '../board/types.ts'
+import { beginning } from '../record/job-log.ts'
+import { planJobs } from '../record/plan.ts'
+import { resultsSchema, withoutTimings } from '../record/results.ts'
+import { type ArmRecord, kind, type MetricsLine, type RunRecord, recordSchema } from '../record/schema.ts'
+import type { JobOutcome } from './job.ts'
+import { type RunFacts, summarise } from './results.ts'
 
-const post = (right: boolean): Post => ({
+const post = (right: boolean, seat: number): Post => ({
+  seat,
+  reads: [],
   text: right ? '\\boxed{1}' : '\\boxed{2}',
   tokens: 3,
   answer: right ? '1' : '2',
@@ -14,13 +21,13 @@ const post = (right: boolean): Post => ({
 })
 
 /** A board from marks: notes, then replies, `+` for right. board('x', '+-', '++'). */
-const board = (problemId: string, notes: string, replies: string): Board => ({
+const board = (problemId: string, ...rounds: string[]): Episode => ({
   problemId,
-  notes: [...notes].map((mark) => post(mark === '+')),
-  replies: [...replies].map((mark, reader) => ({ ...post(mark === '+'), reads: [reader] })),
+  rounds: rounds.map((marks) => [...marks].map((mark, seat) => post(mark === '+', seat))),
 })
 
-const step = (n: number, reward: number): StepMetrics => ({
+const round = { right: 0.5, chars: 9, tokens: 3, cut: 0, credit: null }
+const step = (n: number, reward: number): MetricsLine => ({
   step: n,
   reward,
   informative: 1,
@@ -33,43 +40,86 @@ const step = (n: number, reward: number): StepMetrics => ({
   replyChars: 9,
   repliesCut: 0,
   sampledTokens: 100,
+  scoredTokens: 10,
   trainedTokens: 50,
-  seconds: { notes: 1, replies: 1, forwardBackward: 1, optimStep: 1 },
+  effective: null,
+  rounds: [
+    { name: 'note', ...round },
+    { name: 'reply', ...round, credit: { mean: 0.5, spread: 0.5, informative: 1, withOwn: 1, unpaid: 0 } },
+  ],
+  seconds: { rounds: [1, 1], credit: 0, forwardBackward: 1, optimStep: 1 },
 })
 
-function outcome(name: string, boards: Board[]): JobOutcome {
-  const match = /^(baseline|recipe)-s(\d+)$/.exec(name)
-  const trained: Job['trained'] = match
-    ? { arm: match[1] as 'baseline' | 'recipe', seed: Number(match[2]) }
-    : null
+const armOf = (sees: typeof own): ArmRecord => ({
+  protocol: JSON.parse(
+    JSON.stringify(
+      protocolRecord(
+        resolveProtocol(boardOf({ reads: sees }), { copies: 2, noteTokens: 8, replyTokens: 8 }),
+      ),
+    ),
+  ),
+  credit: { name: 'readersOnly' },
+  train: { steps: 2, problemsPerStep: 2, boards: 1 },
+  sampling: { trained: { temperature: 1, topP: 1 }, context: { temperature: 1, topP: 1 } },
+  policies: { policy: { model: 'm', sha256: 'f00', adapter: null, trained: true } },
+})
+
+const record: RunRecord = recordSchema.parse({
+  kind,
+  schemaVersion: 2,
+  identity: {
+    shared: {
+      task: { name: 't' },
+      data: { train: 8, holdout: 2, dropped: 3, sha256: 'd00d' },
+      evaluation: {
+        baseRuns: 2,
+        problemsAtOnce: 4,
+        sampling: { temperature: 1, topP: 1 },
+        readTokens: null,
+      },
+      grader: { name: 'math', version: '2' },
+      engine: { name: 'onnx' },
+      versions: {},
+    },
+    arms: { baseline: armOf(own), recipe: armOf(shared) },
+  },
+  arms: ['baseline', 'recipe'],
+  baseline: 'baseline',
+  contrasts: [{ arm: 'recipe', against: 'baseline' }],
+  seeds: [17, 18],
+  model: 'm',
+  versions: {},
+  machine: {},
+})
+
+function outcome(name: string, episodes: Episode[]): JobOutcome {
+  const job = planJobs(record).find((one) => one.name === name)!
+  const trained = job.seed !== null
   return {
-    job: { name, trained, reads: match?.[1] === 'recipe' ? shared : own, evaluationSeed: [] },
+    job,
+    progress: {
+      ...beginning(trained),
+      trained: true,
+      steps: trained ? 2 : 0,
+      tokens: { sampled: 200, scored: 20, trained: 100 },
+      evaluated: 2,
+      seconds: { train: trained ? 60 : 0, evaluation: 30 },
+    },
     metrics: trained ? [step(1, 0.25), step(2, 0.75)] : [],
-    boards,
+    episodes,
     lastBatch: trained ? [board('t', '++', '+-'), board('u', '--', '--')] : [],
-    seconds: { train: trained ? 60 : 0, evaluation: 30 },
   }
 }
 
-const facts: RunFacts = {
-  model: { name: 'm', sha256: 'f00' },
-  task: { name: 't', train: 8, holdout: 2 },
-  config: {},
-  evaluation: { grader: 'math 2', sampling: {} },
-  seeds: [17, 18],
-  dropped: 3,
-  versions: {},
-  failed: [],
-  finishedAt: '2026-01-01T00:00:00.000Z',
-}
+const facts: RunFacts = { record, failed: [], finishedAt: '2026-01-01T00:00:00.000Z' }
 
 const outcomes = [
-  outcome('base-1', [board('a', '+-', '+-'), board('b', '--', '--')]),
-  outcome('base-2', [board('a', '+-', '++'), board('b', '--', '--')]),
-  outcome('base-shared', [board('a', '+-', '++'), board('b', '--', '+-')]),
+  outcome('base-baseline-1', [board('a', '+-', '+-'), board('b', '--', '--')]),
+  outcome('base-baseline-2', [board('a', '+-', '++'), board('b', '--', '--')]),
+  outcome('base-recipe-1', [board('a', '+-', '++'), board('b', '--', '+-')]),
   outcome('baseline-s17', [board('a', '++', '++'), board('b', '--', '--')]),
-  outcome('baseline-s18', [board('a', '++', '+-'), board('b', '--', '--')]),
   outcome('recipe-s17', [board('a', '+-', '++'), board('b', '--', '++')]),
+  outcome('baseline-s18', [board('a', '++', '+-'), board('b', '--', '--')]),
   outcome('recipe-s18', [board('a', '+-', '++'), board('b', '--', '-+')]),
 ]
 
@@ -78,34 +128,47 @@ describe('summarise', () => {
 
   it('pools a small experiment worked by hand', () => {
     resultsSchema.parse(results)
-    const { base, baseSharedBoard, baseline, recipe } = results.arms
-    expect(base).toMatchObject({ passAt1: 0.375, runs: [0.25, 0.5], passAtK: 0.5, k: 2 })
-    expect(baseSharedBoard).toMatchObject({ passAt1: 0.75, passAtK: 1 })
-    expect(baseline).toMatchObject({ perSeed: [0.5, 0.25], pooled: 0.375, passAt1: 0.375, reads: 'own' })
-    expect(recipe).toMatchObject({ perSeed: [1, 0.75], pooled: 0.875, seeds: [17, 18], steps: 2 })
+    const { baseline, recipe } = results.arms
+    expect(results.bases).toMatchObject([
+      { name: 'base-baseline', arms: ['baseline'], passAt1: 0.375, runs: [0.25, 0.5], passAtK: 0.5, k: 2 },
+      { name: 'base-recipe', arms: ['recipe'], passAt1: 0.75, passAtK: 1 },
+    ])
+    expect(baseline).toMatchObject({ perSeed: [0.5, 0.25], passAt1: 0.375, protocol: 'own' })
+    expect(recipe).toMatchObject({ perSeed: [1, 0.75], passAt1: 0.875, seeds: [17, 18], steps: 2 })
+    expect(recipe?.tokens).toEqual({ sampled: 200, scored: 20, trained: 100 })
     expect(recipe?.board).toMatchObject({ noteAcc: 0.25, rescued: 0.625, misled: 0 })
     // The first seeds alone would say +0.5; every seed counts.
-    expect(results.delta?.recipeVsBaseline).toBe(0.5)
+    expect(results.contrasts).toMatchObject([{ arm: 'recipe', against: 'baseline', delta: 0.5 }])
+    expect(results.training.map(({ arm, base, delta }) => [arm, base, delta])).toEqual([
+      ['baseline', 'base-baseline', 0],
+      ['recipe', 'base-recipe', 0.125],
+    ])
     expect(results.checks.noise?.runs).toEqual([0.25, 0.5])
     expect(results.checks.decontamination.dropped).toBe(3)
     expect(results.trainTrace.recipe[1]).toMatchObject({ seed: 18, reward: [0.25, 0.75], rewardLast10: 0.5 })
+    expect(results.trainTrace.recipe[1].rounds.map(({ credit }) => credit?.withOwn)).toEqual([undefined, [1, 1]])
   })
 
   it('says what would resolve a comparison that is not, and what makes its arms hard to compare', () => {
-    expect(results.delta).toMatchObject({ verdict: 'unresolved', toResolve: { why: expect.any(String) } })
-    expect(results.delta?.warnings).toEqual([])
+    expect(results.contrasts[0]).toMatchObject({
+      verdict: 'unresolved',
+      toResolve: { why: expect.any(String) },
+      warnings: [],
+    })
     const cut = outcomes.map((one) =>
-      one.job.name.startsWith('recipe')
+      one.job.arm === 'recipe'
         ? {
             ...one,
-            boards: one.boards.map((board) => ({
-              ...board,
-              replies: board.replies.map((reply, i) => ({ ...reply, cut: i === 0 })),
+            episodes: one.episodes.map((episode) => ({
+              ...episode,
+              rounds: episode.rounds.map((posts, r) =>
+                posts.map((each, i) => ({ ...each, cut: r === 1 && i === 0 })),
+              ),
             })),
           }
         : one,
     )
-    expect(summarise(facts, cut).delta?.warnings).toEqual([
+    expect(summarise(facts, cut).contrasts[0].warnings).toEqual([
       expect.stringMatching(/cut 0\.0% of baseline's replies and 50\.0% of recipe's/),
     ])
   })
@@ -113,7 +176,10 @@ describe('summarise', () => {
   it('keeps what the clock decided where it can be taken out', () => {
     expect(results.arms.recipe?.minutes).toBe(3)
     expect(results.timing.minutes).toBe(7.5)
-    const slower = outcomes.map((one) => ({ ...one, seconds: { train: 7, evaluation: 9 } }))
+    const slower = outcomes.map((one) => ({
+      ...one,
+      progress: { ...one.progress, seconds: { train: 7, evaluation: 9 } },
+    }))
     const later = summarise({ ...facts, finishedAt: '2027-01-01T00:00:00.000Z' }, slower)
     expect(later).not.toEqual(results)
     expect(withoutTimings(later)).toEqual(withoutTimings(results))
@@ -121,9 +187,9 @@ describe('summarise', () => {
 
   it('gives no verdict on what happened to survive', () => {
     const failed = [{ job: 'recipe-s18', why: 'step 1 failed.' }]
-    const { delta, arms } = summarise({ ...facts, failed }, outcomes.slice(0, -1))
+    const { contrasts, arms } = summarise({ ...facts, failed }, outcomes.slice(0, -1))
     expect(arms.recipe?.seeds).toEqual([17])
-    expect(delta).toMatchObject({
+    expect(contrasts[0]).toMatchObject({
       verdict: 'unresolved',
       why: expect.stringContaining('recipe-s18'),
       toResolve: null,
@@ -131,8 +197,9 @@ describe('summarise', () => {
   })
 
   it('has no comparison, and no noise, without the jobs for them', () => {
-    const { delta, arms, checks } = summarise(facts, [outcomes[0], outcomes[3]])
-    expect([delta, arms.recipe, arms.baseSharedBoard, checks.noise]).toEqual([null, null, null, null])
+    const { contrasts, arms, bases, training, checks } = summarise(facts, [outcomes[0], outcomes[3]])
+    expect([contrasts, arms.recipe, bases.length, checks.noise]).toEqual([[], null, 1, null])
+    expect(training.map(({ arm }) => arm)).toEqual(['baseline'])
     expect(resultsSchema.safeParse(summarise(facts, [])).success).toBe(true)
   })
 })

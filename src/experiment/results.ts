@@ -200,9 +200,7 @@ export function familyOf(record: RunRecord, outcomes: readonly JobOutcome[]): Fa
 function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
   const { final } = record.identity.arms[record.baseline].protocol
   const [{ name }] = planBases(record)
-  return baseOutcomes(outcomes, name).map(
-    ({ episodes }) => passAt(rewards(episodes, final)).passAt1.value,
-  )
+  return baseOutcomes(outcomes, name).map(({ episodes }) => passAt(rewards(episodes, final)).passAt1.value)
 }
 
 /** How an arm's evaluations were drawn and graded. */
@@ -226,10 +224,7 @@ function evaluationFacts(
   }
 }
 
-function contrastResults(
-  { record, failed }: RunFacts,
-  outcomes: readonly JobOutcome[],
-): ContrastResult[] {
+function contrastResults({ record, failed }: RunFacts, outcomes: readonly JobOutcome[]): ContrastResult[] {
   const input = familyOf(record, outcomes)
   if (!input) return []
   const { looks, history, seeds } = record
@@ -244,7 +239,8 @@ function contrastResults(
       p,
       // A verdict on what happened to survive would not be the experiment's.
       verdict: failed.length > 0 ? 'unresolved' : found.verdict,
-      why: failed.length > 0 ? `Not all jobs finished (${incomplete}): run the same command again.` : found.why,
+      why:
+        failed.length > 0 ? `Not all jobs finished (${incomplete}): run the same command again.` : found.why,
       smallestEffect,
       flatWithin,
       warnings: [...warnings, ...readBefore(history?.read ?? [], looks ? null : seeds)],
@@ -278,11 +274,21 @@ function trainingResults(record: RunRecord, outcomes: readonly JobOutcome[]): Tr
   )
 }
 
-function sequential({ record: { looks, seeds }, before = [] }: RunFacts, contrasts: readonly ContrastResult[]): Results['sequential'] {
+function sequential(
+  { record: { looks, seeds }, before = [] }: RunFacts,
+  contrasts: readonly ContrastResult[],
+): Results['sequential'] {
   if (!looks || contrasts.length === 0) return null
   const look: Look = {
     seeds: seeds.length,
-    contrasts: contrasts.map(({ arm, against, delta, ci95, p, verdict }) => ({ arm, against, delta, ci95, p, verdict })),
+    contrasts: contrasts.map(({ arm, against, delta, ci95, p, verdict }) => ({
+      arm,
+      against,
+      delta,
+      ci95,
+      p,
+      verdict,
+    })),
   }
   return {
     maxSeeds: looks.maxSeeds,

@@ -2,15 +2,18 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { own, shared } from '../board/sights.ts'
 import type { Engine, Policy } from '../engine/contract.ts'
+import { type Results, resultsSchema, withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import type { Task } from '../tasks/types.ts'
+import { ownAnswer } from '../train/credit/index.ts'
 import type { Experiment } from './config.ts'
 import { openEngine } from './engine.ts'
 import { type EvaluationProgress, evaluateModel } from './evaluate.ts'
 import type { RunEvent } from './job.ts'
-import { type Results, resultsSchema, withoutTimings } from './results.ts'
-import { type RunOptions, runExperiment } from './run.ts'
+import { mergeShards } from './merge.ts'
+import { type RunOptions, runExperiment, runShard } from './run.ts'
 import { tinyExperiment } from './testing/tiny-experiment.ts'
 
 let folder: string
@@ -64,9 +67,9 @@ describe('a run', () => {
   it('leaves the files that a person and a program read', async () => {
     expect((await readdir(whole)).sort()).toEqual([
       '.lock-1',
-      'base-1',
-      'base-2',
-      'base-shared',
+      'base-baseline-1',
+      'base-baseline-2',
+      'base-recipe-1',
       'baseline-s17',
       'baseline-s18',
       'experiment.json',
@@ -101,12 +104,12 @@ describe('a run', () => {
     const replies = lines
       .map((line) => JSON.parse(line))
       .filter(({ phase }) => phase === 'evaluation')
-      .flatMap((line) => line.replies as { correct: boolean }[])
+      .flatMap((line) => line.rounds[1] as { correct: boolean }[])
     const right = replies.filter(({ correct }) => correct).length / replies.length
     const { recipe, baseline } = results.arms
     expect(recipe?.perSeed[0]).toBeCloseTo(right, 12)
-    expect(recipe?.pooled).toBeCloseTo((recipe!.perSeed[0] + recipe!.perSeed[1]) / 2, 12)
-    expect(results.delta?.recipeVsBaseline).toBeCloseTo(recipe!.pooled - baseline!.pooled, 12)
+    expect(recipe?.passAt1).toBeCloseTo((recipe!.perSeed[0] + recipe!.perSeed[1]) / 2, 12)
+    expect(results.contrasts[0].delta).toBeCloseTo(recipe!.passAt1 - baseline!.passAt1, 12)
     expect(results.checks.decontamination.dropped).toBe(1)
     expect(results.trainTrace.recipe.map(({ reward }) => reward.length)).toEqual([3, 3])
   })
@@ -114,9 +117,10 @@ describe('a run', () => {
   it('draws the same first notes in both arms, and different ones for another seed', async () => {
     const first = async (job: string) =>
       JSON.parse((await read(whole, `${job}/rollouts.jsonl`)).split('\n')[0])
-    expect((await first('recipe-s17')).notes).toEqual((await first('baseline-s17')).notes)
+    const notes = async (job: string) => (await first(job)).rounds[0]
+    expect(await notes('recipe-s17')).toEqual(await notes('baseline-s17'))
     expect((await first('recipe-s17')).problem).toEqual((await first('baseline-s17')).problem)
-    expect((await first('recipe-s18')).notes).not.toEqual((await first('recipe-s17')).notes)
+    expect(await notes('recipe-s18')).not.toEqual(await notes('recipe-s17'))
   })
 
   it('is the same when made again', async () => {
@@ -218,8 +222,10 @@ describe('a failing job', () => {
     expect(results.failed).toEqual([
       { job: 'recipe-s17', why: expect.stringMatching(/^step 2 failed: the loss became NaN/) },
     ])
-    expect(results.delta?.verdict).toBe('unresolved')
-    expect(results.delta?.why).toContain('recipe-s17')
+    expect(results.contrasts[0]).toMatchObject({
+      verdict: 'unresolved',
+      why: expect.stringContaining('recipe-s17'),
+    })
     expect(results.arms.recipe?.seeds).toEqual([18])
     expect((await readdir(join(out, 'recipe-s17'))).sort()).toEqual([
       'checkpoint-1',
@@ -246,37 +252,34 @@ describe('a failing job', () => {
 describe('evaluateModel', () => {
   it('counts a trained adapter as the run did', async () => {
     const experiment = tinyExperiment(model)
-    const found = await evaluateModel(experiment, {
-      reads: [experiment.arms.recipe.reads],
-      adapter: join(whole, 'recipe-s17/checkpoint-3'),
-      seed: 17,
-    })
+    const { recipe } = experiment.arms
+    const adapter = join(whole, 'recipe-s17/checkpoint-3')
+    const trained = { ...recipe, policies: { policy: { ...recipe.policies.policy, adapter } } }
+    const found = await evaluateModel(experiment, { arms: [trained], seed: 17 })
     // The draws are keyed otherwise, so the figures differ; the record is of the same kind.
-    expect(found).toMatchObject({ problems: 6, seed: 17, boards: [{ reads: 'shared', k: 4 }] })
-    const [{ counts, passAt1 }] = found.boards
-    expect(counts.noteAcc + counts.rescued - counts.misled).toBeCloseTo(passAt1, 12)
-    const base = await evaluateModel(experiment, { reads: [experiment.arms.recipe.reads], seed: 17 })
-    expect(base.boards[0].counts).not.toEqual(counts)
+    expect(found).toMatchObject({ problems: 6, seed: 17, protocols: [{ protocol: 'shared', k: 4 }] })
+    const [{ counts, passAt1 }] = found.protocols
+    expect(counts.noteAcc! + counts.rescued! - counts.misled!).toBeCloseTo(passAt1, 12)
+    const base = await evaluateModel(experiment, { arms: [recipe], seed: 17 })
+    expect(base.protocols[0].counts).not.toEqual(counts)
   })
 
   it('tells how far it is, and writes the notes of two boards once', async () => {
     const experiment = tinyExperiment(model)
     const told: EvaluationProgress[] = []
-    const { arms } = experiment
+    const { baseline, recipe } = experiment.arms
     const options = { seed: 1, onProgress: (progress: EvaluationProgress) => told.push(progress) }
-    const both = await evaluateModel(experiment, {
-      ...options,
-      reads: [arms.baseline.reads, arms.recipe.reads],
-    })
+    const both = await evaluateModel(experiment, { ...options, arms: [baseline, recipe] })
     expect(told.at(-1)).toEqual({ problems: 12, of: 12, newTokens: 0, tokensLeft: 0, isBound: false })
-    // 6 problems: 24 notes and 48 replies of at most 8 tokens.
+    expect(both.differences).toMatchObject([{ of: ['shared', 'own'] }])
+    // 6 problems: twice 24 notes and 24 replies of at most 8 tokens, of which the second 24 notes are there already.
     expect(told[0].isBound).toBe(true)
-    expect(told[0].tokensLeft + told[0].newTokens).toBe((24 + 48) * 8)
+    expect(told[0].tokensLeft + told[0].newTokens).toBe(96 * 8)
     const written = told.reduce((sum, { newTokens }) => sum + newTokens, 0)
     expect(written).toBeLessThanOrEqual((24 + 48) * 8)
     told.length = 0
-    const alone = await evaluateModel(experiment, { ...options, reads: [arms.recipe.reads] })
-    expect(alone.boards[0]).toEqual(both.boards[1])
+    const alone = await evaluateModel(experiment, { ...options, arms: [recipe] })
+    expect(alone.protocols[0]).toEqual(both.protocols[1])
     expect(written).toBeGreaterThan(told.reduce((sum, { newTokens }) => sum + newTokens, 0))
   })
 })
@@ -292,15 +295,15 @@ describe('adding seeds until resolved', () => {
 
   it('looks after each seed, at a level that all looks share, and ends at the limit', async () => {
     // Six problems resolve nothing.
-    expect(results.delta?.verdict).toBe('unresolved')
+    expect(results.contrasts[0].verdict).toBe('unresolved')
     expect(results.seeds).toEqual([17, 18, 19, 20])
     expect(results.sequential).toMatchObject({ maxSeeds: 4, looks: 3, alpha: 0.05 / 3 })
     const { taken } = results.sequential!
     expect(taken.map(({ seeds }) => seeds)).toEqual([2, 3, 4])
-    expect(taken[0].recipeVsBaseline).toBe(expected.delta?.recipeVsBaseline)
-    expect(taken[2].ci95).toEqual(results.delta?.ci95)
+    expect(taken[0].contrasts[0].delta).toBe(expected.contrasts[0].delta)
+    expect(taken[2].contrasts[0].ci95).toEqual(results.contrasts[0].ci95)
     // The stricter level makes a wider interval of the same data.
-    expect(taken[0].ci95[1]).toBeGreaterThan(expected.delta!.ci95[1])
+    expect(taken[0].contrasts[0].ci95[1]).toBeGreaterThan(expected.contrasts[0].ci95[1])
     expect(JSON.parse(await read(grown, 'experiment.json')).seeds).toEqual([17, 18, 19, 20])
     expect(await read(grown, 'table.md')).toContain('3 of at most 3')
   })
@@ -312,9 +315,9 @@ describe('adding seeds until resolved', () => {
       task: wide,
       train: { steps: 1, problemsPerStep: 2, lora: { rank: 4, alpha: 8 } },
     })
-    const { sequential, delta } = await run(graded, { out: fresh(), maxSeeds: 4 })
+    const { sequential, contrasts } = await run(graded, { out: fresh(), maxSeeds: 4 })
     // All replies right in both arms, on 100 problems: effects of 3 points are excluded at the first look.
-    expect(delta?.verdict).toBe('flat')
+    expect(contrasts[0].verdict).toBe('flat')
     expect(sequential?.taken).toHaveLength(1)
   })
 
@@ -343,7 +346,7 @@ describe('adding seeds until resolved', () => {
       /first look takes 2/,
     )
     const oneArm = run(tinyExperiment(model), { out: fresh(), maxSeeds: 4, arms: ['recipe'] })
-    await expect(oneArm).rejects.toThrow(/both arms/)
+    await expect(oneArm).rejects.toThrow(/all arms/)
   })
 })
 
@@ -353,11 +356,11 @@ describe('the run folder', () => {
     const small = { seeds: [17] }
     await run(tinyExperiment(model, small), { out, arms: ['baseline'] })
     const longer = tinyExperiment(model, { ...small, train: { steps: 4, problemsPerStep: 2 } })
-    await expect(run(longer, { out })).rejects.toThrow(/config\.train\.steps: 3 before, 4 now.*--fresh/s)
+    await expect(run(longer, { out })).rejects.toThrow(/arms\.baseline\.train\.steps: 3 before, 4 now.*--fresh/s)
     const results = await run(longer, { out, arms: ['baseline'], fresh: true })
     expect(results.arms.baseline?.steps).toBe(4)
-    expect(results.arms.recipe).toBe(null)
-    expect(results.delta).toBe(null)
+    expect(results.arms.recipe).toBe(undefined)
+    expect(results.contrasts).toEqual([])
   })
 
   it('refuses a model whose weights changed under the same path', async () => {
@@ -367,7 +370,7 @@ describe('the run folder', () => {
     const experiment = () => tinyExperiment(changing, { seeds: [17] })
     await run(experiment(), { out, arms: [] })
     await writeTinyModel(changing, 2)
-    await expect(run(experiment(), { out, arms: [] })).rejects.toThrow(/model: /)
+    await expect(run(experiment(), { out, arms: [] })).rejects.toThrow(/sha256: /)
   })
 
   it('pays for a new seed alone', async () => {
@@ -380,16 +383,89 @@ describe('the run folder', () => {
         if (event.type === 'job' && event.state === 'kept') kept.push(event.job)
       },
     })
-    expect(kept).toEqual(['base-1', 'base-2', 'base-shared', 'baseline-s17', 'recipe-s17'])
+    expect(kept).toEqual([
+      'base-baseline-1',
+      'base-baseline-2',
+      'base-recipe-1',
+      'baseline-s17',
+      'recipe-s17',
+    ])
     // It is the run that had both seeds from the start, but for one thing: somebody has looked already.
-    const { warnings } = results.delta!
-    expect(warnings).toEqual([
-      ...expected.delta!.warnings,
+    const [found] = results.contrasts
+    expect(found.warnings).toEqual([
+      ...expected.contrasts[0].warnings,
       expect.stringMatching(/read before, with 1 seeds/),
     ])
-    expect(withoutTimings({ ...results, delta: { ...results.delta!, warnings: [] } })).toEqual(
-      withoutTimings({ ...expected, delta: { ...expected.delta!, warnings: [] } }),
+    const silent = (of: Results) => withoutTimings({ ...of, contrasts: [{ ...of.contrasts[0], warnings: [] }] })
+    expect(silent(results)).toEqual(silent(expected))
+  })
+
+  it('pays for a new arm alone, and leaves every file of the others as it was', async () => {
+    const out = fresh()
+    await cp(whole, out, { recursive: true })
+    const jobs = (await readdir(out)).filter((name) => /-s?\d+$/.test(name) && !name.startsWith('.'))
+    const files = async () =>
+      Promise.all(
+        jobs.map(async (job) => [
+          job,
+          await read(out, join(job, 'rollouts.jsonl')),
+          await read(out, join(job, 'progress.json')),
+          await readFile(join(out, job, 'metrics.jsonl'), 'base64').catch(() => null),
+        ]),
+      )
+    const before = await files()
+    const steps = new Set<string>()
+    const three = tinyExperiment(model, {
+      arms: {
+        baseline: { reads: own },
+        recipe: { reads: shared },
+        writers: { reads: shared, credit: ownAnswer(), train: { learningRate: 5e-4 } },
+      },
+    })
+    const results = await run(three, {
+      out,
+      onEvent: (event) => {
+        if (event.type === 'step') steps.add(event.job)
+        if (event.type === 'evaluated') steps.add(event.job)
+      },
+    })
+    expect([...steps].sort()).toEqual(['writers-s17', 'writers-s18'])
+    expect(await files()).toEqual(before)
+    expect(Object.keys(results.arms)).toEqual(['baseline', 'recipe', 'writers'])
+    expect(results.contrasts.map(({ arm, against }) => [arm, against])).toEqual([
+      ['recipe', 'baseline'],
+      ['writers', 'baseline'],
+    ])
+    // It starts where the recipe starts: the same untrained model under the same protocol.
+    expect(results.bases.map(({ arms }) => arms)).toEqual([['baseline'], ['recipe', 'writers']])
+    expect(results.arms.recipe).toEqual(expected.arms.recipe)
+  })
+
+  it('is the same in shards, merged', async () => {
+    const parts = [1, 2, 3, 4].map((k) => ({ k, n: 4, out: fresh() }))
+    for (const { out, ...shard } of parts) {
+      await runShard(tinyExperiment(model), shard, {
+        out,
+        openEngine: async () => ({ ...engine, close: async () => {} }),
+      })
+    }
+    const merged = fresh()
+    const results = await mergeShards(
+      parts.map(({ out }) => out),
+      merged,
     )
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+    expect(await records(merged)).toEqual(await records(whole))
+    // It is a run like any other: it goes on.
+    const again = await run(tinyExperiment(model), {
+      out: merged,
+      openEngine: () => Promise.reject(new Error('no engine is needed')),
+    })
+    expect(withoutTimings(again)).toEqual(withoutTimings(expected))
+    const [first, ...rest] = parts.map(({ out }) => out)
+    await expect(mergeShards([first], fresh())).rejects.toThrow(/lack/)
+    await expect(mergeShards([first, first, ...rest], fresh())).rejects.toThrow(/twice/)
+    await expect(runShard(tinyExperiment(model), { k: 5, n: 4 }, { out: fresh() })).rejects.toThrow(/no shard 5\/4/)
   })
 
   it('refuses limits that the context cannot hold', async () => {

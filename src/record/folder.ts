@@ -8,7 +8,7 @@ import { UserError } from '../errors.ts'
 import { jsonText, writeFileAtomic } from '../files.ts'
 import { isLock, lockFolder } from './lock.ts'
 import { isJobFolder } from './plan.ts'
-import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
+import { kind, type RunRecord } from './schema.ts'
 import { settle } from './staged.ts'
 
 export interface RunFolder {

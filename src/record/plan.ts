@@ -59,20 +59,25 @@ function baseKey({ protocol, policies }: ArmRecord): string {
 /** All jobs, the bases' first: a run stopped early still has its noise floor. Seed by seed, so that arms stay level. */
 export function planJobs(planned: Planned): Job[] {
   const bases = planBases(planned).flatMap(({ name, arms, runs }) =>
-    Array.from({ length: runs }, (_, i): Job => ({
-      name: `${name}-${i + 1}`,
-      arm: arms[0],
-      seed: null,
-      evaluationSeed: ['evaluation', 'base', i + 1],
-    })),
+    Array.from(
+      { length: runs },
+      (_, i): Job => ({
+        name: `${name}-${i + 1}`,
+        arm: arms[0],
+        seed: null,
+        evaluationSeed: ['evaluation', 'base', i + 1],
+      }),
+    ),
   )
   const trained = planned.seeds.flatMap((seed) =>
-    planned.arms.map((arm): Job => ({
-      name: `${arm}-s${seed}`,
-      arm,
-      seed,
-      evaluationSeed: ['evaluation', 'seed', seed],
-    })),
+    planned.arms.map(
+      (arm): Job => ({
+        name: `${arm}-s${seed}`,
+        arm,
+        seed,
+        evaluationSeed: ['evaluation', 'seed', seed],
+      }),
+    ),
   )
   return [...bases, ...trained]
 }
@@ -84,7 +89,10 @@ export const armName = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/
 const jobFolder = /^[A-Za-z][A-Za-z0-9_-]{0,44}-(s?\d+)$/
 export const isJobFolder = (name: string): boolean => jobFolder.test(name)
 
-export function isFinished(progress: Progress, { shared }: { shared: { data: { holdout: number } } }): boolean {
+export function isFinished(
+  progress: Progress,
+  { shared }: { shared: { data: { holdout: number } } },
+): boolean {
   return progress.trained && progress.evaluated === shared.data.holdout
 }
 

@@ -103,7 +103,18 @@ const contrastSchema = z.strictObject({
 /** Did training help: an arm against the untrained model under its own protocol. */
 const trainingSchema = z.strictObject({ arm: z.string(), base: z.string(), ...compared })
 
-const lookSchema = z.strictObject({ seeds: count, contrasts: z.array(z.strictObject({ ...contrastNameSchema.shape, delta: z.number(), ci95: interval, p: z.number(), verdict: verdictSchema })) })
+const lookSchema = z.strictObject({
+  seeds: count,
+  contrasts: z.array(
+    z.strictObject({
+      ...contrastNameSchema.shape,
+      delta: z.number(),
+      ci95: interval,
+      p: z.number(),
+      verdict: verdictSchema,
+    }),
+  ),
+})
 export type Look = z.infer<typeof lookSchema>
 
 const traceSchema = z.strictObject({

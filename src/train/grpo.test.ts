@@ -1,6 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { groupAdvantages, linearDecay, policyBatch } from './grpo.ts'
+import type { Played } from '../board/play.ts'
+import type { Rollout } from '../board/policy-writer.ts'
+import type { Protocol, Round } from '../board/protocol.ts'
+import { groupAdvantages, groupsOf, linearDecay, policyBatch, scaledAdvantages } from './grpo.ts'
 
 const rollout = (tokens: number, at = 0) => ({
   prompt: [1, 2],
@@ -71,13 +74,90 @@ describe('policyBatch', () => {
   })
 })
 
+describe('groupsOf', () => {
+  const seat = { name: 'copy', policy: 'policy' }
+  const round = (prompt: string) => ({ name: prompt, speakers: [0, 1], sees: null }) as unknown as Round
+  const protocol: Protocol = {
+    name: 'p',
+    seats: [seat, { ...seat, policy: 'other' }],
+    rounds: [round('a')],
+    final: 'each',
+  }
+  const post = (seat: number) => ({
+    seat,
+    reads: [],
+    text: '',
+    tokens: 1,
+    answer: null,
+    correct: false,
+    cut: false,
+  })
+  const problem = { id: 'x', question: '?', gold: '1' }
+  /** A board whose two seats answered these prompts. */
+  const board = (prompts: number[], board = 0): Played<Rollout> => ({
+    problem,
+    board,
+    episode: { problemId: 'x', rounds: [[post(0), post(1)]] },
+    traces: [prompts.map((token) => ({ ...rollout(1), prompt: [token] }))],
+  })
+  const one = { ...protocol, seats: [seat, seat] }
+  const earned = (boards: Played<Rollout>[], credits: (number | null)[][], of = one) =>
+    groupsOf(
+      of,
+      boards,
+      credits.map((credit) => [credit]),
+    ).map(({ rewards }) => rewards)
+
+  it('are of one prompt where each prompt was answered more than once', () => {
+    expect(earned([board([5, 5])], [[1, 0]])).toEqual([[1, 0]])
+    expect(
+      earned(
+        [board([5, 6]), board([5, 6], 1)],
+        [
+          [1, 2],
+          [3, 4],
+        ],
+      ),
+    ).toEqual([
+      [1, 3],
+      [2, 4],
+    ])
+  })
+
+  it('are of a whole problem where some prompt was answered once', () => {
+    expect(earned([board([5, 6])], [[1, 0]])).toEqual([[1, 0]])
+    expect(
+      earned(
+        [board([5, 6]), board([5, 7], 1)],
+        [
+          [1, 2],
+          [3, 4],
+        ],
+      ),
+    ).toEqual([[1, 2, 3, 4]])
+  })
+
+  it('keep policies apart, and leave out what earned nothing', () => {
+    expect(earned([board([5, 5])], [[1, 0]], protocol)).toEqual([[1], [0]])
+    expect(earned([board([5, 5])], [[1, null]])).toEqual([[1]])
+  })
+})
+
+describe('scaledAdvantages', () => {
+  it('have a standard deviation of 1 within a group, and stay 0 where all earned the same', () => {
+    expect(scaledAdvantages([1, 0, 0, 1])).toEqual([1, -1, -1, 1])
+    expect(scaledAdvantages([0.5, 0.5])).toEqual([0, 0])
+  })
+})
+
 describe('linearDecay', () => {
   it('starts at the full rate and would reach 0 after the last step', () => {
-    expect([0, 20, 39].map((step) => linearDecay(1e-4, step, 40))).toEqual([
+    expect([0, 0.5, 39 / 40].map((done) => linearDecay(1e-4, done))).toEqual([
       1e-4,
       0.5e-4,
       1e-4 * (1 - 39 / 40),
     ])
-    expect(linearDecay(1e-4, 40, 40)).toBe(0)
+    expect(linearDecay(1e-4, 1)).toBe(0)
+    expect(linearDecay(1e-4, 1.2)).toBe(0)
   })
 })

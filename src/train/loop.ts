@@ -12,7 +12,14 @@ import type { Grader } from '../grade/types.ts'
 import { random } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Credit, EpisodeCredit } from './credit/types.ts'
-import { groupAdvantages, groupsOf, linearDecay, policyBatch, type RoundGroup, scaledAdvantages } from './grpo.ts'
+import {
+  groupAdvantages,
+  groupsOf,
+  linearDecay,
+  policyBatch,
+  type RoundGroup,
+  scaledAdvantages,
+} from './grpo.ts'
 import type { TrainOptions } from './options.ts'
 import { creditTools } from './tools.ts'
 
@@ -156,7 +163,8 @@ export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
     const afterCredit = performance.now()
 
     const groups = groupsOf(protocol, played, credits)
-    const share = train.tokens === null ? step / train.steps : Math.max(step / train.steps, done.tokens / train.tokens)
+    const share =
+      train.tokens === null ? step / train.steps : Math.max(step / train.steps, done.tokens / train.tokens)
     const learningRate = linearDecay(train.learningRate, share)
     const update = await updatePolicies(options, groups, { learningRate, temperature })
 

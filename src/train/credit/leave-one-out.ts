@@ -34,20 +34,22 @@ export function leaveOneOut({ by = 'rescore', floor = 1 }: LeaveOneOutOptions = 
 }
 
 async function byReplay(played: readonly Played<Rollout>[], { replay }: Tools): Promise<Assigned> {
-  const asks = played.flatMap((one) =>
-    notesOf(one.episode)
-      .filter((note) => reachedBy(one.episode, note).length > 0)
-      .map((note): { played: Played<Rollout>; without: Ref[] } => ({ played: one, without: [note] })),
+  const read = played.map(({ episode }) =>
+    notesOf(episode).filter((note) => reachedBy(episode, note).length > 0),
   )
-  const again = await replay(asks)
-  const credits = played.map((one) => {
-    const { episode } = one
+  const again = await replay(
+    played.flatMap((one, p) =>
+      read[p].map((note): { played: Played<Rollout>; without: Ref[] } => ({ played: one, without: [note] })),
+    ),
+  )
+  const credits = played.map(({ episode }, p) => {
+    const replays = new Map(read[p].map((note) => [note.join(), again.shift()!]))
     return creditOf(episode, (note) => {
-      const ask = asks.findIndex(({ played, without }) => played === one && without[0].join() === note.join())
-      if (ask < 0) return null
+      const replayed = replays.get(note.join())
+      if (!replayed) return null
       const reached = reachedBy(episode, note)
       const last = episode.rounds.length - 1
-      const without = reached.map(({ seat }) => postOf(again[ask], [last, seat])!)
+      const without = reached.map(({ seat }) => postOf(replayed, [last, seat])!)
       return meanRight(reached)! - meanRight(without)!
     })
   })

@@ -10,7 +10,9 @@ export function ownAnswer(): Credit {
     paysNotes: true,
     boards: 1,
     assign: async (played) => ({
-      credits: played.map(({ episode }) => creditOf(episode, (note) => Number(postOf(episode, note)!.correct))),
+      credits: played.map(({ episode }) =>
+        creditOf(episode, (note) => Number(postOf(episode, note)!.correct)),
+      ),
     }),
   }
 }

@@ -13,9 +13,7 @@ export function readersOf(): Credit {
     paysNotes: true,
     boards: 1,
     assign: async (played) => ({
-      credits: played.map(({ episode }) =>
-        creditOf(episode, (note) => meanRight(reachedBy(episode, note))),
-      ),
+      credits: played.map(({ episode }) => creditOf(episode, (note) => meanRight(reachedBy(episode, note)))),
     }),
   }
 }

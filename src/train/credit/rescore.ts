@@ -21,10 +21,7 @@ export async function reweighted(
   const scores = await rescore(shown.map(({ played, note, post }) => ({ played, post, without: [note] })))
   /** log p(post | without note) - log p(post | with it), by board, note and post. */
   const change = new Map(
-    shown.map(({ played, note, post }, i) => [
-      key(played, note, post),
-      scores[i] - logprobOf(played, post),
-    ]),
+    shown.map(({ played, note, post }, i) => [key(played, note, post), scores[i] - logprobOf(played, post)]),
   )
   const effective: number[] = []
   const credits = played.map((one) =>

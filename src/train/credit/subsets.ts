@@ -9,7 +9,6 @@
  */
 import type { Protocol } from '../../board/protocol.ts'
 import { named, type Sight } from '../../board/sights.ts'
-import type { Ref } from '../../board/types.ts'
 import { creditOf } from './reach.ts'
 import type { Credit } from './types.ts'
 
@@ -31,7 +30,9 @@ export function subsets(): Credit {
           const shares = last.map(({ reads }, j) => {
             const shown = reads.some((ref) => ref[0] === round && ref[1] === seat)
             const others = last.length > 1 ? (total - rewards[j]) / (last.length - 1) : 0
-            return (rewards[j] - others) * (among + 1) * (shown ? 1 / reads.length : -1 / (among - reads.length))
+            return (
+              (rewards[j] - others) * (among + 1) * (shown ? 1 / reads.length : -1 / (among - reads.length))
+            )
           })
           return shares.reduce((sum, share) => sum + share, 0) / last.length
         })
@@ -42,11 +43,12 @@ export function subsets(): Credit {
 
 /** The last round's speakers see a random subset of the round before. */
 function inTraining(protocol: Protocol): Protocol {
-  const { rounds } = protocol
-  const sees: Sight = named('subsets', (_seat, _seats, round, draw) => {
-    const all = rounds[round - 1].speakers
-    const refs = draw.shuffle(all).slice(0, draw.int(all.length + 1))
-    return refs.sort((a, b) => a - b).map((seat): Ref => [round - 1, seat])
-  })
-  return { ...protocol, rounds: rounds.map((round, r) => (r === rounds.length - 1 ? { ...round, sees } : round)) }
+  const sees: Sight = named('subsets', (_seat, _seats, { before, draw }) =>
+    draw
+      .shuffle(before)
+      .slice(0, draw.int(before.length + 1))
+      .sort((a, b) => a - b),
+  )
+  const last = protocol.rounds.length - 1
+  return { ...protocol, rounds: protocol.rounds.map((round, r) => (r === last ? { ...round, sees } : round)) }
 }
