@@ -1,18 +1,22 @@
 /**
  * A file of answers, one JSON line under each key: what was paid for once is kept, whatever ends the process, and is
- * looked up instead of asked for again. Touches that file only.
+ * looked up instead of asked for again. Each line carries its checksum. Touches that file only.
  */
-import { type FileHandle, mkdir, open, readFile, truncate } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from './errors.ts'
+import { appendAt, makeFolder, readRegular } from './files.ts'
+import { parseSealed, sealed } from './sealed.ts'
 
 export interface KeyedLines<Line> {
   get(key: string): Line | undefined
-  /** Keeps a line; one write each, so lines added at the same time do not mix. */
+  /** Keeps a line, flushed to the disk. Lines that are added while others are written go together in the next write. */
   add(line: Line): Promise<void>
   close(): Promise<void>
 }
+
+/** What the seal of a line belongs to, beside its key. */
+const sealName = 'answer'
 
 /**
  * Opens the file, making it and its folder; null keeps lines in memory alone. A last line that was cut short is removed.
@@ -23,48 +27,50 @@ export async function openKeyedLines<Line extends { key: string }>(
   path: string | null,
   schema: z.ZodType<Line>,
 ): Promise<KeyedLines<Line>> {
-  const lines = path === null ? [] : await readLines(path, schema)
-  const known = new Map(lines.map((line) => [line.key, line]))
-  const file = path === null ? null : await openToAppend(path)
+  const known = new Map<string, Line>()
+  if (path === null) {
+    return {
+      get: (key) => known.get(key),
+      add: async (line) => void known.set(line.key, line),
+      close: async () => {},
+    }
+  }
+  await makeFolder(dirname(path))
+  const found = (await readRegular(path)) ?? ''
+  const whole = found.slice(0, found.lastIndexOf('\n') + 1)
+  for (const [i, text] of whole.split('\n').slice(0, -1).entries()) {
+    const line = parseSealed(sealName, text, schema)
+    if (line.fault !== undefined) {
+      throw new UserError(`Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`)
+    }
+    known.set(line.value.key, line.value)
+  }
+  // Drops what was cut short, and shows now rather than after the first answer that the file can be written.
+  let length = await appendAt(path, Buffer.byteLength(whole), '')
+
+  let latest: Promise<void> = Promise.resolve()
+  /** Lines whose write has not begun. */
+  let next: { text: string; written: Promise<void> } | null = null
+  async function writeAfter(before: Promise<void>, batch: { text: string }): Promise<void> {
+    // Whoever added those lines is told of it.
+    await before.catch(() => {})
+    next = null
+    length = await appendAt(path!, length, batch.text)
+  }
   return {
     get: (key) => known.get(key),
     async add(line) {
-      await file?.appendFile(`${JSON.stringify(line)}\n`)
+      const text = `${JSON.stringify(sealed(sealName, line))}\n`
+      if (next) next.text += text
+      else {
+        const batch = { text, written: latest }
+        next = batch
+        batch.written = writeAfter(latest, batch)
+        latest = batch.written
+      }
+      await next.written
       known.set(line.key, line)
     },
-    async close() {
-      await file?.close()
-    },
+    close: () => latest.catch(() => {}),
   }
-}
-
-async function openToAppend(path: string): Promise<FileHandle> {
-  try {
-    await mkdir(dirname(path), { recursive: true })
-    return await open(path, 'a')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new UserError(`Cannot write the answers to ${path} (${code}): choose another --out.`)
-  }
-}
-
-async function readLines<Line>(path: string, schema: z.ZodType<Line>): Promise<Line[]> {
-  let bytes: Buffer
-  try {
-    bytes = await readFile(path)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return []
-    throw new UserError(`Cannot read the answers in ${path} (${code}): choose another --out.`)
-  }
-  const whole = bytes.lastIndexOf(0x0a) + 1
-  if (whole < bytes.length) await truncate(path, whole)
-  const lines = bytes.subarray(0, whole).toString().split('\n').slice(0, -1)
-  return lines.map((text, i) => {
-    try {
-      return schema.parse(JSON.parse(text))
-    } catch {
-      throw new UserError(`Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`)
-    }
-  })
 }

@@ -13,7 +13,7 @@ import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
 import type { DownloadProgress } from '../hub/model.ts'
 import { seedOf } from '../random.ts'
-import { type JobLog, openJobLog, readJob } from '../record/job-log.ts'
+import { type Expected, type JobLog, openJobLog, readJob } from '../record/job-log.ts'
 import type { Job } from '../record/plan.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
@@ -240,10 +240,9 @@ export interface JobOutcome {
   lastBatch: Episode[]
 }
 
-/** Reads a finished job back from its folder. */
-export async function readOutcome(folder: string, job: Job): Promise<JobOutcome> {
-  const { progress, metrics, rollouts } = await readJob(join(folder, job.name))
-  return outcomeOf(job, { progress, metrics, rollouts })
+/** Reads a finished job back from its folder. @throws UserError where it is damaged (see readJob). */
+export async function readOutcome(folder: string, job: Job, expected?: Expected): Promise<JobOutcome> {
+  return outcomeOf(job, await readJob(join(folder, job.name), expected))
 }
 
 /** The same from what was read. */

@@ -11,10 +11,15 @@ import { writeResults } from './write-results.ts'
  * @throws UserError for folders of different experiments, or that lack a job or have it twice.
  */
 export async function mergeShards(folders: readonly string[], out: string): Promise<Results> {
-  const record = await mergeRuns(folders, out)
-  const jobs = await finishedJobs(out, record)
-  const outcomes = await storedOutcomes({ folder: out, jobs })
-  const results = summarise({ record, failed: [], finishedAt: new Date().toISOString() }, outcomes)
-  await writeResults(out, results)
-  return results
+  const run = await mergeRuns(folders, out)
+  try {
+    const record = run.record()
+    const jobs = await finishedJobs(out, record)
+    const outcomes = await storedOutcomes({ folder: out, jobs })
+    const results = summarise({ record, failed: [], finishedAt: new Date().toISOString() }, outcomes)
+    await writeResults(out, results)
+    return results
+  } finally {
+    run.release()
+  }
 }

@@ -9,11 +9,10 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { jsonText } from '../files.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
 import { readRecord, recordText } from '../record/folder.ts'
-import { readJob, withRollouts } from '../record/job-log.ts'
+import { progressText, readJob, withRollouts } from '../record/job-log.ts'
 import { lockFolder } from '../record/lock.ts'
 import { isJobFolder } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
@@ -58,7 +57,7 @@ export async function regrade(folder: string, grader?: Grader): Promise<Regraded
       const rollouts = stored.rollouts.map((line) => regraded(line, now, counts))
       const { text, progress } = withRollouts(stored.progress, rollouts)
       files.set(join(name, 'rollouts.jsonl'), text)
-      files.set(join(name, 'progress.json'), jsonText(progress))
+      files.set(join(name, 'progress.json'), progressText(name, progress))
       const job = run.jobs.find((one) => one.name === name)
       if (job) outcomes.push(outcomeOf(job, { ...stored, rollouts, progress }))
     }

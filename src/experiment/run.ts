@@ -140,10 +140,12 @@ async function withRun<T>(
       await checkPrompts(experiment, engines, split)
     }
     folder = await openRunFolder(out, record, how)
+    const { atWork } = folder
     const context = { engines, experiment, ...split, folder: out, onEvent, signal }
     return await work({
       folder,
-      jobs: (jobs, finished) => runJobs(jobs, finished, { context, isLeft, atOnce: options.jobs ?? 1 }),
+      jobs: (jobs, finished) =>
+        runJobs(jobs, finished, { context, isLeft, atWork, atOnce: options.jobs ?? 1 }),
     })
   } finally {
     await engines.close()
@@ -157,8 +159,14 @@ async function runJobs(
   {
     context,
     isLeft,
+    atWork,
     atOnce,
-  }: { context: JobContext; isLeft: (job: Job) => Promise<boolean>; atOnce: number },
+  }: {
+    context: JobContext
+    isLeft: (job: Job) => Promise<boolean>
+    atWork: RunFolder['atWork']
+    atOnce: number
+  },
 ): Promise<Failed> {
   const { folder, experiment, holdout, onEvent, signal } = context
   const progress = await Promise.all(
@@ -175,21 +183,23 @@ async function runJobs(
   })
   const failed: Failed = []
   const queue: Job[] = []
+  const whole = { problems: holdout.map(({ id }) => id), checkpoint: true }
   for (const job of jobs.filter(({ name }) => !finished.has(name))) {
     if (await isLeft(job)) {
       queue.push(job)
       continue
     }
     onEvent({ type: 'job', job: job.name, state: 'kept' })
-    finished.set(job.name, await readOutcome(folder, job))
+    finished.set(job.name, await readOutcome(folder, job, whole))
   }
   const moved = new Set<Job>()
 
   async function take(job: Job): Promise<void> {
     onEvent({ type: 'job', job: job.name, state: 'started' })
+    await atWork(job.name, true)
     try {
       await runJob(context, job)
-      finished.set(job.name, await readOutcome(folder, job))
+      finished.set(job.name, await readOutcome(folder, job, whole))
       onEvent({ type: 'job', job: job.name, state: 'finished' })
     } catch (error) {
       signal?.throwIfAborted()
@@ -205,6 +215,8 @@ async function runJobs(
       await writeJobError(join(folder, job.name), inspect(error))
       failed.push({ job: job.name, why })
       onEvent({ type: 'job', job: job.name, state: 'failed', why })
+    } finally {
+      await atWork(job.name, false)
     }
   }
 

@@ -4,11 +4,10 @@
  */
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
-import { readRecord } from '../record/folder.ts'
+import { readRecord, readResults } from '../record/folder.ts'
 import { beginning, readProgress } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs } from '../record/plan.ts'
-import { type Results, resultsSchema } from '../record/results.ts'
+import type { Results } from '../record/results.ts'
 import type { RunRecord } from '../record/schema.ts'
 import { isUnsettled } from '../record/staged.ts'
 import { type JobOutcome, readOutcome } from './job.ts'
@@ -34,13 +33,20 @@ export async function openStoredRun(folder: string): Promise<StoredRun> {
       `Grading ${folder} again was cut short: finish it first with message-board regrade ${folder}.`,
     )
   }
-  const results = await readJsonFile(join(folder, 'results.json'), resultsSchema, { optional: true })
+  const results = await readResults(folder)
   if (!results) {
     throw new UserError(
       `${folder} has no results.json: let its run finish first (the same command continues it).`,
     )
   }
-  return { folder, record, results, jobs: await finishedJobs(folder, record) }
+  const jobs = await finishedJobs(folder, record)
+  const gone = Object.keys(results.timing.jobs).find((name) => !jobs.some((job) => job.name === name))
+  if (gone !== undefined) {
+    throw new UserError(
+      `${folder} has results of ${gone}, which is not there whole: give the command that made the run again.`,
+    )
+  }
+  return { folder, record, results, jobs }
 }
 
 /** The jobs of a record that are finished, in the order of the plan. */

@@ -1,7 +1,8 @@
 /** The files that say what a run found: results.json, and the texts and the page made from it. */
 import { join } from 'node:path'
-import { jsonText, writeFileAtomic } from '../files.ts'
-import { type Results, resultsSchema } from '../record/results.ts'
+import { writeFileAtomic } from '../files.ts'
+import { resultsText } from '../record/folder.ts'
+import type { Results } from '../record/results.ts'
 import { writeReport } from '../report/html.ts'
 import { post } from '../report/post.ts'
 import { tableMarkdown } from '../report/table.ts'
@@ -9,7 +10,7 @@ import { tableMarkdown } from '../report/table.ts'
 /** The files that depend on the results alone, results.json first. */
 export function resultTexts(results: Results): [name: string, text: string][] {
   return [
-    ['results.json', jsonText(resultsSchema.parse(results))],
+    ['results.json', resultsText(results)],
     ['table.md', tableMarkdown(results)],
     ['post.md', post(results)],
   ]

@@ -2,21 +2,39 @@
  * A job's folder: its logs, its latest checkpoint, and how far it is. The only reader and writer of them. A job can go on
  * from its folder after a kill at any moment.
  *
+ *   progress.json     how far the job is, how long the two logs were then, and the checksums of them and of the
+ *                     checkpoint's files: written first of all, and last after each change, whole or not at all
  *   metrics.jsonl     one line for each training step
  *   rollouts.jsonl    one line for each board played
  *   checkpoint-N/     a folder for each trained policy: the adapter and the optimiser's state after step N
- *   progress.json     how far the job is, and how long the two logs were then: written last, whole or not at all
  *   error.txt         of a job that failed: the error with its stack
  *
  * Lines beyond the lengths that progress.json names belong to work that was cut short; they are dropped and made
- * again from the same seeds. So a job interrupted anywhere ends with the same lines as one that was not.
+ * again from the same seeds. So a job interrupted anywhere ends with the same lines as one that was not. Whatever else is
+ * not as progress.json says is damage: it is named, and nothing is changed.
  */
-import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createHash, type Hash } from 'node:crypto'
+import { lstat, readdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from '../errors.ts'
-import { readJsonFile, writeFileAtomic, writeJsonAtomic } from '../files.ts'
+import {
+  appendAt,
+  type Digest,
+  digestFile,
+  firstIssue,
+  isAbsence,
+  isRealFolder,
+  jsonText,
+  makeFolder,
+  readFailure,
+  readRegular,
+  remove,
+  writeFileAtomic,
+} from '../files.ts'
+import { parseSealed, sealed } from '../sealed.ts'
 import { removeScratch } from './folder.ts'
+import { Damage, type LogPosition, logStart, readLog } from './lines.ts'
 import {
   type MetricsLine,
   metricsSchema,
@@ -26,8 +44,15 @@ import {
   rolloutSchema,
   schemaVersion,
 } from './schema.ts'
+import { isPlainPath } from './staged.ts'
 
 const errorFile = 'error.txt'
+const progressFile = 'progress.json'
+const logs = ['metrics', 'rollouts'] as const
+type LogName = (typeof logs)[number]
+const logFile = (name: LogName): string => `${name}.jsonl`
+const checkpointFolder = (steps: number): string => `checkpoint-${steps}`
+const isCheckpointFolder = (name: string): boolean => /^checkpoint-\d+$/.test(name)
 
 /** A job's folder as its writer holds it. */
 export interface JobLog {
@@ -53,6 +78,7 @@ export interface JobRecord {
 
 /** How a job begins. `trains`: whether anything is to be trained. */
 export function beginning(trains: boolean): Progress {
+  const nothing = hexOf(createHash('sha256'))
   return {
     schemaVersion,
     steps: 0,
@@ -60,47 +86,98 @@ export function beginning(trains: boolean): Progress {
     tokens: { sampled: 0, scored: 0, trained: 0 },
     evaluated: 0,
     bytes: { metrics: 0, rollouts: 0 },
+    sha256: { metrics: nothing, rollouts: nothing },
+    checkpoint: {},
     seconds: { train: 0, evaluation: 0 },
   }
 }
 
-/** How far a job is; undefined where its folder does not say. */
-export function readProgress(folder: string): Promise<Progress | undefined> {
-  return readJsonFile(join(folder, 'progress.json'), progressSchema, { optional: true })
+/**
+ * How far a job is; undefined where it has not begun. Reads progress.json alone.
+ *
+ * @throws UserError where it is damaged, and where it is missing beside what a job leaves: then nobody knows how much of
+ * that counts, and it is never taken for nothing.
+ */
+export async function readProgress(folder: string): Promise<Progress | undefined> {
+  if (!(await isRealFolder(folder))) return undefined
+  const path = join(folder, progressFile)
+  const text = await readRegular(path)
+  if (text !== undefined) return parseProgress(folder, text)
+  for (const name of await namesIn(folder)) {
+    const counts =
+      isCheckpointFolder(name) || (logs.map(logFile).includes(name) && (await hasBytes(folder, name)))
+    if (counts) throw damaged(folder, path, `it is missing beside ${name}`)
+  }
+  return undefined
 }
 
-/** Opens a job's folder to go on, bringing it back to its last whole state. Needs the run folder's lock. */
+/**
+ * Opens a job's folder to go on, bringing it back to its last whole state. Needs the run folder's lock.
+ *
+ * @throws UserError, before anything is changed, where the folder is not what its progress.json says: logs and
+ * checkpoint are checked whole.
+ */
 export async function openJobLog(folder: string, { trains }: { trains: boolean }): Promise<JobLog> {
-  await mkdir(folder, { recursive: true })
-  let progress = (await readProgress(folder)) ?? beginning(trains)
-  const paths = { metrics: join(folder, 'metrics.jsonl'), rollouts: join(folder, 'rollouts.jsonl') }
-  const checkpointAt = (steps: number) => join(folder, `checkpoint-${steps}`)
-  await removeScratch(folder)
-  await rm(join(folder, errorFile), { force: true })
-  for (const name of await readdir(folder)) {
-    if (/^checkpoint-\d+$/.test(name) && name !== `checkpoint-${progress.steps}`) {
-      await rm(join(folder, name), { recursive: true, force: true })
-    }
+  await makeFolder(folder)
+  const known = await readProgress(folder)
+  let progress = known ?? beginning(trains)
+  const paths = { metrics: join(folder, logFile('metrics')), rollouts: join(folder, logFile('rollouts')) }
+  const checkpointAt = (steps: number) => join(folder, checkpointFolder(steps))
+  const read = {
+    metrics: await readChecked(folder, 'metrics', progress, () => {}),
+    rollouts: await readChecked(folder, 'rollouts', progress, () => {}),
   }
-  await cut(paths.metrics, progress.bytes.metrics)
-  await cut(paths.rollouts, progress.bytes.rollouts)
+  await checkCheckpoint(folder, progress)
+
+  await removeScratch(folder)
+  await remove(join(folder, errorFile))
+  for (const name of await namesIn(folder)) {
+    if (isCheckpointFolder(name) && name !== checkpointFolder(progress.steps))
+      await remove(join(folder, name))
+  }
   const keep = async (next: Progress) => {
-    await writeJsonAtomic(join(folder, 'progress.json'), next)
+    await writeFileAtomic(join(folder, progressFile), progressText(basename(folder), next))
     progress = next
   }
+  // Before any line: from now on a log without a progress.json is damage.
+  if (!known) await keep(progress)
+  // What a kill left beyond the progress.
+  for (const name of logs)
+    if (await hasBytes(folder, logFile(name))) await appendAt(paths[name], progress.bytes[name], '')
+
+  const hashes = { metrics: read.metrics.hash, rollouts: read.rollouts.hash }
+  /** Adds lines to the logs, and gives what of the progress follows from that, and what makes it so. */
+  async function append(added: Partial<Record<LogName, string>>) {
+    const bytes = { ...progress.bytes }
+    const sha256 = { ...progress.sha256 }
+    const next = { ...hashes }
+    for (const name of logs) {
+      const text = added[name]
+      if (text === undefined) continue
+      bytes[name] = await appendAt(paths[name], bytes[name], text)
+      next[name] = hashes[name].copy().update(text)
+      sha256[name] = hexOf(next[name])
+    }
+    return { bytes, sha256, kept: () => Object.assign(hashes, next) }
+  }
+
   return {
     folder,
     progress: () => progress,
     checkpoint: () => (progress.steps > 0 ? checkpointAt(progress.steps) : null),
     async step({ metrics, rollouts, seconds, trained }, save) {
-      const { tokens, bytes } = progress
-      const written = {
-        metrics: bytes.metrics + (await append(paths.metrics, [metrics])),
-        rollouts: bytes.rollouts + (await append(paths.rollouts, rollouts)),
-      }
-      await mkdir(checkpointAt(metrics.step), { recursive: true })
-      await save(checkpointAt(metrics.step))
       const before = progress.steps
+      if (metrics.step !== before + 1) throw new Error(`step ${metrics.step} after step ${before}`)
+      const { bytes, sha256, kept } = await append({
+        metrics: lineText(metrics, metricsSchema),
+        rollouts: linesText(rollouts),
+      })
+      const target = checkpointAt(metrics.step)
+      // Left by a try of this step that failed.
+      await remove(target)
+      await makeFolder(target)
+      await save(target)
+      const { tokens } = progress
       await keep({
         ...progress,
         steps: metrics.step,
@@ -110,21 +187,118 @@ export async function openJobLog(folder: string, { trains }: { trains: boolean }
           scored: tokens.scored + metrics.scoredTokens,
           trained: tokens.trained + metrics.trainedTokens,
         },
-        bytes: written,
+        bytes,
+        sha256,
+        checkpoint: await digestsIn(target),
         seconds: { ...progress.seconds, train: progress.seconds.train + seconds },
       })
-      await rm(checkpointAt(before), { recursive: true, force: true })
+      kept()
+      await remove(checkpointAt(before))
     },
     async evaluated(rollouts, seconds) {
-      const { bytes } = progress
+      const { bytes, sha256, kept } = await append({ rollouts: linesText(rollouts) })
       await keep({
         ...progress,
         evaluated: progress.evaluated + rollouts.length,
-        bytes: { ...bytes, rollouts: bytes.rollouts + (await append(paths.rollouts, rollouts)) },
+        bytes,
+        sha256,
         seconds: { ...progress.seconds, evaluation: progress.seconds.evaluation + seconds },
       })
+      kept()
     },
   }
+}
+
+/** Keeps the whole story of a failure, for whoever mends it, where that can be written; the next try removes it. */
+export async function writeJobError(folder: string, story: string): Promise<void> {
+  try {
+    await makeFolder(folder)
+    if (await isRealFolder(folder)) await writeFileAtomic(join(folder, errorFile), story)
+  } catch (error) {
+    // What the disk refuses is told by whatever was to be kept, and not by its obituary.
+    if (!(error instanceof UserError)) throw error
+  }
+}
+
+/** What a job must be beside whole. */
+export interface Expected {
+  /** Ids of the held-out problems, in their order: those evaluated are the first of them. */
+  problems?: readonly string[]
+  /** Whether the files of the latest checkpoint are checked too. */
+  checkpoint?: boolean
+}
+
+/**
+ * Reads a job back, checked whole.
+ *
+ * @throws UserError for a job that has not begun or is damaged: it names the file, what is wrong with it, and the folder
+ * to delete.
+ */
+export async function readJob(folder: string, expected: Expected = {}): Promise<JobRecord> {
+  const progress = await readProgress(folder)
+  if (!progress) throw new UserError(`${folder} holds no job: run it, with the command that made the run.`)
+  const metrics: MetricsLine[] = []
+  await readChecked(folder, 'metrics', progress, (line) => {
+    const parsed = parseLine(line, metricsSchema)
+    metrics.push(parsed)
+    if (parsed.step !== metrics.length)
+      throw new Damage(`step ${parsed.step} stands where ${metrics.length} should`)
+  })
+  const rollouts: RolloutLine[] = []
+  let evaluated = 0
+  await readChecked(folder, 'rollouts', progress, (line) => {
+    const parsed = parseLine(line, rolloutSchema)
+    if (parsed.phase === 'evaluation') {
+      const id = expected.problems?.[evaluated]
+      if (expected.problems && parsed.problem.id !== id) {
+        throw new Damage(`${named(parsed.problem.id)} is evaluated where ${named(id)} should be`)
+      }
+      evaluated++
+    } else {
+      const step = rollouts.at(-1)?.step ?? 0
+      if (evaluated > 0) throw new Damage('a board of training follows the evaluation')
+      if (parsed.step !== step && parsed.step !== step + 1) {
+        throw new Damage(`a board of step ${parsed.step} follows step ${step}`)
+      }
+    }
+    rollouts.push(parsed)
+  })
+  checkCounts(folder, { progress, metrics, rollouts }, evaluated)
+  if (expected.checkpoint) await checkCheckpoint(folder, progress)
+  return { progress, metrics, rollouts }
+}
+
+/** Checks that what the logs hold is as much as the progress counts. */
+function checkCounts(folder: string, { progress, metrics, rollouts }: JobRecord, evaluated: number): void {
+  const steps = rollouts.findLast(({ phase }) => phase === 'train')?.step ?? 0
+  const sum = (key: 'sampledTokens' | 'scoredTokens' | 'trainedTokens') =>
+    metrics.reduce((total, line) => total + line[key], 0)
+  const counts: [name: LogName, what: string, found: number, counted: number][] = [
+    ['metrics', 'steps', metrics.length, progress.steps],
+    ['metrics', 'sampled tokens', sum('sampledTokens'), progress.tokens.sampled],
+    ['metrics', 'scored tokens', sum('scoredTokens'), progress.tokens.scored],
+    ['metrics', 'trained tokens', sum('trainedTokens'), progress.tokens.trained],
+    ['rollouts', 'steps', steps, progress.steps],
+    ['rollouts', 'evaluated problems', evaluated, progress.evaluated],
+  ]
+  for (const [name, what, found, counted] of counts) {
+    if (found !== counted) {
+      throw damaged(
+        folder,
+        join(folder, logFile(name)),
+        `it has ${found} ${what} and progress.json counts ${counted}`,
+      )
+    }
+  }
+}
+
+/** The files, by their paths in its folder, that a job with such progress has. */
+export function jobFiles({ bytes, steps, checkpoint }: Progress): string[] {
+  return [
+    progressFile,
+    ...logs.filter((name) => bytes[name] > 0).map(logFile),
+    ...Object.keys(checkpoint).map((path) => `${checkpointFolder(steps)}/${path}`),
+  ]
 }
 
 /** Another rollouts.jsonl for a job, and the progress that goes with it: the same lines, graded otherwise. */
@@ -132,71 +306,150 @@ export function withRollouts(
   progress: Progress,
   rollouts: readonly RolloutLine[],
 ): { text: string; progress: Progress } {
-  const text = rollouts.map((line) => `${JSON.stringify(line)}\n`).join('')
-  return { text, progress: { ...progress, bytes: { ...progress.bytes, rollouts: Buffer.byteLength(text) } } }
+  const text = linesText(rollouts)
+  const bytes = { ...progress.bytes, rollouts: Buffer.byteLength(text) }
+  const sha256 = { ...progress.sha256, rollouts: hexOf(createHash('sha256').update(text)) }
+  return { text, progress: { ...progress, bytes, sha256 } }
 }
 
-/** Keeps the whole story of a failure, for whoever mends it; the next try removes it. */
-export async function writeJobError(folder: string, story: string): Promise<void> {
-  await writeFileAtomic(join(folder, errorFile), story)
+/** progress.json of the job of that name. */
+export const progressText = (job: string, progress: Progress): string => jsonText(sealed(job, progress))
+
+function parseProgress(folder: string, text: string): Progress {
+  const parsed = parseSealed(basename(folder), text, progressSchema)
+  if (parsed.fault === undefined) return parsed.value
+  throw damaged(folder, join(folder, progressFile), parsed.fault)
 }
 
-/** Reads a finished job back. */
-export async function readJob(folder: string): Promise<JobRecord> {
-  const progress = await readProgress(folder)
-  if (!progress) throw damaged(folder, 'it has no progress.json')
-  return {
-    progress,
-    metrics: progress.steps === 0 ? [] : await readLines(join(folder, 'metrics.jsonl'), metricsSchema),
-    rollouts: await readLines(join(folder, 'rollouts.jsonl'), rolloutSchema),
-  }
-}
-
-async function cut(path: string, bytes: number): Promise<void> {
-  const size = await stat(path).then(
-    (found) => found.size,
-    () => 0,
-  )
-  if (size < bytes) throw damaged(path, `it has ${size} bytes and progress.json counts ${bytes}`)
-  if (size === bytes) return
-  const file = await open(path, 'r+')
+/** Reads one of a job's logs up to where its progress says. */
+async function readChecked(
+  folder: string,
+  name: LogName,
+  { bytes, sha256 }: Progress,
+  take: (line: Buffer) => void,
+): Promise<LogPosition> {
+  const path = join(folder, logFile(name))
   try {
-    await file.truncate(bytes)
-    await file.sync()
-  } finally {
-    await file.close()
+    // Also where no byte of it counts: whatever else stands there would be written through.
+    await hasBytes(folder, logFile(name))
+    return await readLog(
+      path,
+      logStart(),
+      { bytes: bytes[name], sha256: sha256[name] },
+      (line, _, number) => {
+        try {
+          take(line)
+        } catch (error) {
+          throw error instanceof Damage ? new Damage(`line ${number}: ${error.message}`) : error
+        }
+      },
+    )
+  } catch (error) {
+    throw error instanceof Damage ? damaged(folder, path, error.message) : error
   }
 }
 
-/** Appends values as lines, flushed to the disk; returns the bytes written. */
-async function append(path: string, values: readonly unknown[]): Promise<number> {
-  const text = values.map((value) => `${JSON.stringify(value)}\n`).join('')
-  const file = await open(path, 'a')
+function parseLine<T>(line: Buffer, schema: z.ZodType<T>): T {
+  let value: unknown
   try {
-    await file.appendFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
+    value = JSON.parse(line.toString('utf8'))
+  } catch {
+    throw new Damage('it is not JSON')
   }
-  return Buffer.byteLength(text)
+  const parsed = schema.safeParse(value)
+  if (!parsed.success) throw new Damage(firstIssue(parsed.error))
+  return parsed.data
 }
 
-function damaged(path: string, what: string): UserError {
+/**
+ * A value as a line of a log. It is checked first, and its fields stand in the schema's order: what is kept can be read
+ * back, and gives the same line again.
+ */
+function lineText<T>(value: T, schema: z.ZodType<T>): string {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return `${JSON.stringify(parsed.data)}\n`
+  throw new UserError(`it gave what no record holds (${firstIssue(parsed.error)})`)
+}
+
+const linesText = (rollouts: readonly RolloutLine[]): string =>
+  rollouts.map((line) => lineText(line, rolloutSchema)).join('')
+
+/** Checks that the latest checkpoint has all its files, as they were written. */
+async function checkCheckpoint(folder: string, { steps, checkpoint }: Progress): Promise<void> {
+  if (steps === 0) return
+  const root = join(folder, checkpointFolder(steps))
+  if (!(await isRealFolder(root))) throw damaged(folder, root, 'it is missing')
+  for (const [path, digest] of Object.entries(checkpoint)) {
+    if (!isPlainPath(path)) throw damaged(folder, join(folder, progressFile), `it names ${named(path)}`)
+    const above = path.split('/').slice(0, -1)
+    const isThere = async (depth: number) => isRealFolder(join(root, ...above.slice(0, depth)))
+    for (let depth = 1; depth <= above.length; depth++) {
+      if (!(await isThere(depth))) throw damaged(folder, join(root, path), 'it is missing')
+    }
+    const found = await digestFile(join(root, path))
+    if (!found) throw damaged(folder, join(root, path), 'it is missing')
+    if (found.bytes !== digest.bytes) {
+      throw damaged(
+        folder,
+        join(root, path),
+        `it has ${found.bytes} bytes and progress.json counts ${digest.bytes}`,
+      )
+    }
+    if (found.sha256 !== digest.sha256) {
+      throw damaged(
+        folder,
+        join(root, path),
+        'it is not what was written: the checksum in progress.json is another',
+      )
+    }
+  }
+}
+
+/** The digests of all files in a folder, by their paths in it, sorted. */
+async function digestsIn(root: string): Promise<Record<string, Digest>> {
+  const paths: string[] = []
+  const walk = async (path: string) => {
+    for (const entry of await readdir(join(root, path), { withFileTypes: true })) {
+      const inside = path === '' ? entry.name : `${path}/${entry.name}`
+      if (entry.isDirectory()) await walk(inside)
+      else paths.push(inside)
+    }
+  }
+  await walk('')
+  const digests: Record<string, Digest> = {}
+  for (const path of paths.sort()) digests[path] = (await digestFile(join(root, path)))!
+  return digests
+}
+
+/** Whether a file of a job has any bytes. @throws UserError where it is no regular file. */
+async function hasBytes(folder: string, name: string): Promise<boolean> {
+  const path = join(folder, name)
+  try {
+    const found = await lstat(path)
+    if (found.isFile()) return found.size > 0
+  } catch (error) {
+    if (isAbsence(error)) return false
+    throw readFailure(path, error)
+  }
+  // Says what it is.
+  await readRegular(path)
+  return true
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    throw readFailure(folder, error)
+  }
+}
+
+function damaged(folder: string, path: string, what: string): UserError {
   return new UserError(
-    `${path} is damaged (${what}): delete that job's folder to run the job again, or use --fresh for all.`,
+    `${path} is damaged (${what}): delete the folder ${folder} to run that job again, or use --fresh for all.`,
   )
 }
 
-async function readLines<T>(path: string, schema: z.ZodType<T>): Promise<T[]> {
-  const text = await readFile(path, 'utf8')
-  return text
-    .split('\n')
-    .slice(0, -1)
-    .map((row, i) => {
-      try {
-        return schema.parse(JSON.parse(row))
-      } catch {
-        throw damaged(path, `line ${i + 1} is not what it should be`)
-      }
-    })
-}
+const named = (id: string | undefined): string => (id === undefined ? 'no problem' : JSON.stringify(id))
+
+const hexOf = (hash: Hash): string => hash.copy().digest('hex')

@@ -97,6 +97,8 @@ export const metricsSchema = z.object({
 })
 export type MetricsLine = z.infer<typeof metricsSchema>
 
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+
 export const progressSchema = z.strictObject({
   schemaVersion: z.literal(schemaVersion),
   /** Training steps taken; checkpoint-N holds the state after them. 0: none. */
@@ -109,6 +111,10 @@ export const progressSchema = z.strictObject({
   evaluated: count,
   /** Lengths of the two logs that belong to this progress. */
   bytes: z.strictObject({ metrics: count, rollouts: count }),
+  /** SHA-256 of so many bytes of each. */
+  sha256: z.strictObject({ metrics: sha256, rollouts: sha256 }),
+  /** The files of checkpoint-N, by their paths in it. */
+  checkpoint: z.record(z.string(), z.strictObject({ bytes: count, sha256 })),
   /** Wall-clock seconds of the work that was kept. */
   seconds: z.strictObject({ train: z.number().min(0), evaluation: z.number().min(0) }),
 })
