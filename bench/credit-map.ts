@@ -84,9 +84,11 @@ const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i)
 const [k, n] = values.shard.split('/').map(Number)
 // Seed by seed, so that whatever is stopped early has whole rows of the map.
 const cells = seeds.flatMap((seed) =>
-  values.worlds.split(',').flatMap((world) =>
-    values.rules.split(',').flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
-  ),
+  values.worlds
+    .split(',')
+    .flatMap((world) =>
+      values.rules.split(',').flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
+    ),
 )
 for (const cell of shardOf(cells, { k, n })) {
   if (done.has(nameOf(cell))) continue
@@ -135,7 +137,9 @@ function cellOf(
   holdout: readonly Problem[],
   used: Record<string, string>,
 ): Cell {
-  const scores = episodes.map((episode) => finalScores(episode, 'each').reduce((sum, score) => sum + score, 0))
+  const scores = episodes.map((episode) =>
+    finalScores(episode, 'each').reduce((sum, score) => sum + score, 0),
+  )
   const replies = episodes[0].rounds[1].length
   const notes = metrics.map(({ rounds }) => rounds[0])
   return {
@@ -159,7 +163,9 @@ function cellOf(
     seconds: progress.seconds,
     boards: episodes.slice(0, 3).map(({ problemId, rounds }) => ({
       problem: holdout.find(({ id }) => id === problemId),
-      rounds: rounds.map((posts) => posts.map(({ text, answer, correct, cut }) => ({ text, answer, correct, cut }))),
+      rounds: rounds.map((posts) =>
+        posts.map(({ text, answer, correct, cut }) => ({ text, answer, correct, cut })),
+      ),
     })),
     machine: cpus()[0]?.model ?? 'unknown',
     versions: used,
