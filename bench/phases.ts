@@ -7,9 +7,10 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { availableParallelism, cpus } from 'node:os'
-import { own, shared } from '../src/board/reads.ts'
-import { playRounds } from '../src/board/rounds.ts'
-import type { Reads } from '../src/board/types.ts'
+import { playPolicy } from '../src/board/policy-writer.ts'
+import { resolveProtocol } from '../src/board/protocol.ts'
+import { board as boardOf } from '../src/board/protocols.ts'
+import { own, type Sight, shared } from '../src/board/sights.ts'
 import type { SampleRequest } from '../src/engine/contract.ts'
 import { openOnnxEngine } from '../src/engine/onnx/index.ts'
 import { builtInModel, defineExperiment } from '../src/experiment/config.ts'
@@ -20,14 +21,15 @@ import { policyBatch } from '../src/train/grpo.ts'
 const REPEATS = 5
 
 const experiment = defineExperiment({ seeds: [17, 18] })
-const { board, sampling, train, grader } = experiment
+const { board, evaluation, grader } = experiment
+const { train, sampling } = experiment.arms.recipe
 const engine = await openOnnxEngine({ model: builtInModel, name: 'built-in policy' })
 const policy = await engine.createPolicy({ lora: { ...train.lora, seed: 17 } })
 const split = await experiment.task.load()
 const problems = split.train.slice(0, train.problemsPerStep)
 
-const notes = { maxTokens: board.noteTokens, ...sampling.train.notes }
-const replies = { maxTokens: board.replyTokens, ...sampling.train.replies }
+const notes = { maxTokens: board.noteTokens, ...sampling.context }
+const replies = { maxTokens: board.replyTokens, ...sampling.trained }
 const stop = engine.tokenizer.stop
 
 interface Row {
@@ -57,13 +59,10 @@ function summary({ seconds, tokens }: Row) {
   return { median, rate: tokens === 0 ? '' : Math.round(tokens / median).toString() }
 }
 
-const play = (reads: Reads, some = problems, at = sampling.train) =>
-  playRounds(policy, engine.tokenizer, some, {
-    copies: board.copies,
-    reads,
-    notes: { maxTokens: board.noteTokens, ...at.notes },
-    replies: { maxTokens: board.replyTokens, ...at.replies },
-    readTokens: engine.contextLength - board.replyTokens,
+const play = (reads: Sight, some = problems, drawn = [notes, replies]) =>
+  playPolicy({ ...engine, policy }, some, {
+    protocol: resolveProtocol(boardOf({ reads }), board),
+    sampling: drawn,
     grader,
     seed: ['bench'],
   })
@@ -87,10 +86,10 @@ function requestsOf(rollouts: { prompt: number[] }[]): SampleRequest[] {
 }
 
 const played = { own: (await play(own)).played, shared: (await play(shared)).played }
-const drafts = requestsOf(played.own.flatMap((one) => one.notes))
+const drafts = requestsOf(played.own.flatMap((one) => one.traces[0]))
 await time('draft', 'new tokens', async () => newTokens(await policy.sample(drafts, { ...notes, stop })))
 for (const reads of ['own', 'shared'] as const) {
-  const readers = requestsOf(played[reads].flatMap((one) => one.replies))
+  const readers = requestsOf(played[reads].flatMap((one) => one.traces[1]))
   await time(`prefill, ${reads}`, 'prompt tokens', async () => {
     await policy.sample(readers, { ...replies, maxTokens: 1, stop })
     return promptTokens(readers)
@@ -103,13 +102,13 @@ for (const reads of ['own', 'shared'] as const) {
   // Rewards drawn at random, so that every reply has a gradient: the most a step can cost.
   const draw = random('bench', reads)
   const batch = policyBatch(
-    played[reads].map((one) => ({ rollouts: one.replies, rewards: one.replies.map(() => draw.next()) })),
+    played[reads].map(({ traces: [, rollouts] }) => ({ rollouts, rewards: rollouts.map(() => draw.next()) })),
   )
   const loss = {
     kind: 'policy_gradient',
     clipLow: train.clipLow,
     clipHigh: train.clipHigh,
-    temperature: sampling.train.replies.temperature,
+    temperature: sampling.trained.temperature,
   } as const
   const distinct = new Map(batch.map(({ prompt }) => [prompt.join(' '), prompt.length]))
   const tokens =
@@ -126,9 +125,13 @@ await time('optimiser step', '', async () => {
 })
 for (const reads of [own, shared]) {
   await time(`evaluation of ${split.holdout.length}, ${reads.name}`, 'new tokens', async () => {
-    const { played: boards } = await play(reads, split.holdout, sampling.evaluation)
+    const drawn = [board.noteTokens, board.replyTokens].map((maxTokens) => ({
+      maxTokens,
+      ...evaluation.sampling,
+    }))
+    const { played: boards } = await play(reads, split.holdout, drawn)
     return boards
-      .flatMap((one) => [...one.notes, ...one.replies])
+      .flatMap(({ traces }) => traces.flat())
       .reduce((sum, { completion }) => sum + completion.length, 0)
   })
 }

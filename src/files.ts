@@ -6,7 +6,7 @@
 
 import { createHash, randomUUID } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { type FileHandle, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { getSystemErrorMap } from 'node:util'
 import type { z } from 'zod'
@@ -289,14 +289,8 @@ export async function readJsonFile<T>(
   schema: z.ZodType<T>,
   options?: { optional: true },
 ): Promise<T | undefined> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (options?.optional && code === 'ENOENT') return undefined
-    throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
-  }
+  const text = await readTextFile(path, options)
+  if (text === undefined) return undefined
   return readJson(text, schema, path)
 }
 
@@ -316,6 +310,54 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
     `${path} does not hold what it should (${firstIssue(parsed.error)}). Fix or replace the file.`,
   )
 }
+
+/** Bytes of the longest text that is read in one piece; a large model's tokenizer takes 35 MB. */
+const LONGEST_TEXT = 1 << 27
+
+/**
+ * Reads a file of UTF-8 text, without a byte-order mark. A missing file is `undefined` when `optional`; one that is
+ * missing otherwise, empty, too long, no text, or no file at all throws a UserError that says so.
+ */
+export async function readTextFile(
+  path: string,
+  { optional = false }: { optional?: boolean } = {},
+): Promise<string | undefined> {
+  let bytes: Uint8Array
+  try {
+    const found = await stat(path)
+    // A pipe would be waited for, a device read without end.
+    if (!found.isFile() && !found.isDirectory()) {
+      throw new UserError(`${path} is a pipe or a device. Name a file.`)
+    }
+    if (found.size > LONGEST_TEXT) {
+      throw new UserError(
+        `${path} has ${found.size} bytes, more than the ${LONGEST_TEXT} of any such file. Check that it is the right one.`,
+      )
+    }
+    bytes = await readFile(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    if (optional && code === 'ENOENT') return undefined
+    throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
+  }
+  if (bytes.length === 0) throw new UserError(`${path} is empty. Copy or download it again.`)
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new UserError(`${path} is no UTF-8 text. Save it as UTF-8, or copy it again.`)
+  }
+  if (text.startsWith(lfsPointer)) {
+    throw new UserError(
+      `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,
+    )
+  }
+  return text
+}
+
+/** What Git leaves in a large file's place where it was told not to fetch it, or cannot. */
+export const lfsPointer = 'version https://git-lfs'
 
 /** Where a value does not fit, and how. */
 export function firstIssue({ issues: [{ path, message }] }: z.ZodError): string {

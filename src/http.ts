@@ -1,15 +1,18 @@
 /**
- * HTTP requests that outlive a bad moment: lost connections, busy servers and rate limits are tried again, each time
- * later than before. What the hub, the endpoints and the Tinker API are reached through. Touches the network only.
+ * HTTP requests that outlive a bad moment and trust no server: lost connections, busy servers and rate limits are tried
+ * again, each time later than before; no key and no content crosses to another origin; an answer has a largest size and
+ * a latest moment. What the hub, the endpoints and the Tinker API are reached through. Touches the network only.
  */
+import type { Agent } from 'undici'
 import { z } from 'zod'
+import { UserError } from './errors.ts'
 
 export interface RetryOptions {
   /** Requests made at most. */
   attempts?: number
-  /** Milliseconds before the second request; doubled before each one after it. A server's Retry-After goes first. */
+  /** Milliseconds before the second request; doubled before each one after it. A server may ask for longer. */
   delay?: number
-  /** Milliseconds to wait for the answer's head; no limit of ours when left out. */
+  /** Milliseconds to wait for the answer: the whole of it where it is read here, its head where it is not. */
   timeout?: number
   /**
    * 'unsent' for a request that must not be done twice: it is tried again only where it surely was not done, since no
@@ -18,11 +21,38 @@ export interface RetryOptions {
   repeat?: 'always' | 'unsent'
   /** Uniform in [0, 1): up to a quarter of each wait of ours is left out, so that many clients do not come back at once. */
   jitter?: () => number
+  /** Told of each wait, before it. */
+  onWait?: (wait: Wait) => void
   signal?: AbortSignal
+}
+
+/** Why a request is made again, in the words after a server's name, and in how many milliseconds. */
+export interface Wait {
+  why: string
+  milliseconds: number
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  text: string
+}
+
+export interface AskOptions extends RetryOptions {
+  /** Bytes of an answer at most, unpacked. */
+  limit: number
+  /** For servers that say in an answer's text what others say by its status: the status that it stands for. */
+  statusOf?: (answer: Answer) => number
 }
 
 /** Longest wait between two requests, whatever a server asks for. */
 const LONGEST_DELAY = 60_000
+/** Milliseconds that an answer's head is waited for, unless told. */
+const USUAL_TIMEOUT = 60_000
+/** Milliseconds between two pieces of a body that is read elsewhere. */
+const LONGEST_SILENCE = 60_000
+/** Redirects of one request that are followed. */
+const MOST_REDIRECTS = 10
 
 /** Statuses of a server that may answer differently in a moment (408: it gave up waiting for us). */
 const isPassing = (status: number) => status === 408 || status === 429 || status >= 500
@@ -38,63 +68,200 @@ const unmade = new Set([
 ])
 
 /**
- * `fetch`, with retries. Returns the last answer whatever its status; rejects as `fetch` does where the last request
- * got no answer, and with the signal's reason where it was aborted.
+ * `fetch`, with retries, for a body that the caller reads piece by piece and bounds. Returns the last answer whatever
+ * its status; rejects as `fetch` does where the last request got no answer, with the signal's reason where it was
+ * aborted, and with a UserError for a redirect that must not be followed.
  */
-export async function fetchWithRetries(
-  url: string | URL | Request,
+export function fetchWithRetries(
+  url: string | URL,
   init: RequestInit = {},
-  { attempts = 5, delay = 1000, timeout, repeat = 'always', jitter = () => 0, signal }: RetryOptions = {},
+  options: RetryOptions = {},
 ): Promise<Response> {
+  const { timeout = USUAL_TIMEOUT } = options
+  return retrying(
+    () => within(timeout, options.signal, (signal) => follow(url, init, 'piecewise', signal)),
+    ({ status, headers }) => ({ status, headers }),
+    (response) => response.body?.cancel(),
+    options,
+  )
+}
+
+/**
+ * Asks for a text and reads all of it, with retries: an answer that breaks off is as good as none. Returns the last
+ * answer whatever its status; rejects as `fetchWithRetries` does, and with a UserError for an answer above the limit.
+ */
+export function askWithRetries(url: string | URL, init: RequestInit, options: AskOptions): Promise<Answer> {
+  const { timeout = USUAL_TIMEOUT, limit, statusOf = ({ status }) => status } = options
+  return retrying(
+    () =>
+      within(timeout, options.signal, async (signal) => {
+        const response = await follow(url, init, 'whole', signal)
+        const { status, headers } = response
+        return { status, headers, text: await textWithin(response, limit, new URL(url).origin) }
+      }),
+    (answer) => ({ status: statusOf(answer), headers: answer.headers }),
+    () => {},
+    options,
+  )
+}
+
+async function retrying<T>(
+  request: () => Promise<T>,
+  headOf: (answer: T) => { status: number; headers: Headers },
+  drop: (answer: T) => unknown,
+  { attempts = 5, delay = 1000, repeat = 'always', jitter = () => 0, onWait, signal }: RetryOptions,
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
-    const wait = Math.min(delay * 2 ** (attempt - 1), LONGEST_DELAY) * (1 - jitter() / 4)
+    let milliseconds = Math.min(delay * 2 ** (attempt - 1), LONGEST_DELAY) * (1 - jitter() / 4)
+    let why: string
     try {
-      const response = await fetchHead(url, init, timeout, signal)
-      const { status } = response
+      const answer = await request()
+      const { status, headers } = headOf(answer)
       const again = repeat === 'always' ? isPassing(status) : status === 429
-      if (!again || attempt === attempts) return response
-      await response.body?.cancel()
-      await pause(retryAfter(response) ?? wait, signal)
+      if (!again || attempt === attempts) return answer
+      await drop(answer)
+      why = status === 429 ? 'limits the rate (429)' : `fails (${status})`
+      // However little a server asks for, some time passes before it is given up.
+      const asked = retryAfter(headers.get('retry-after'))
+      if (asked !== undefined) milliseconds = Math.min(Math.max(asked, delay), LONGEST_DELAY)
     } catch (error) {
       signal?.throwIfAborted()
+      if (error instanceof UserError) throw error
       const again = repeat === 'always' || isUnsent(error)
       if (!again || attempt === attempts) throw error
-      await pause(wait, signal)
+      why = `does not answer (${whyUnanswered(error)})`
     }
+    onWait?.({ why, milliseconds })
+    await pause(milliseconds, signal)
   }
 }
 
-/** A request whose time runs until the answer's head is there: reading a long body may take longer. */
-async function fetchHead(
-  url: string | URL | Request,
-  init: RequestInit,
-  timeout: number | undefined,
+/** Runs a request that is aborted after `timeout` milliseconds. */
+async function within<T>(
+  timeout: number,
   signal: AbortSignal | undefined,
-): Promise<Response> {
+  request: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const late = new AbortController()
-  const timer =
-    timeout === undefined
-      ? undefined
-      : setTimeout(
-          () => late.abort(new DOMException(`no answer within ${timeout / 1000} s`, 'TimeoutError')),
-          timeout,
-        )
+  const reason = new DOMException(`no answer within ${timeout / 1000} s`, 'TimeoutError')
+  const timer = setTimeout(() => late.abort(reason), timeout)
   try {
-    return await fetch(url, {
-      ...init,
-      signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
-    })
+    return await request(signal ? AbortSignal.any([signal, late.signal]) : late.signal)
   } finally {
     clearTimeout(timer)
   }
 }
 
-/** Milliseconds that the server asks to wait, by seconds or by date. */
-function retryAfter(response: Response): number | undefined {
-  const text = response.headers.get('retry-after')
+/** Headers that say nothing of who asks: all that another origin is told. */
+const harmless = ['accept', 'accept-encoding', 'range', 'user-agent']
+
+/**
+ * One request, and those that its redirects lead to. Within an origin they are followed; to another one only by what
+ * is downloaded, without content, and with harmless headers alone.
+ */
+async function follow(
+  url: string | URL,
+  init: RequestInit,
+  reading: 'whole' | 'piecewise',
+  signal: AbortSignal,
+): Promise<Response> {
+  const { method = 'GET' } = init
+  const isRead = method === 'GET' || method === 'HEAD'
+  let headers = [...headersOf(init)]
+  let at = new URL(url)
+  for (let redirects = 0; ; redirects++) {
+    const response = await fetchOnce(at, { ...init, headers, signal }, reading)
+    if (![301, 302, 303, 307, 308].includes(response.status)) return response
+    await response.body?.cancel()
+    if (redirects === MOST_REDIRECTS) throw astray(at, 'on and on')
+    const to = nextAddress(response, at, { isRead, mayLeave: isRead && reading === 'piecewise' })
+    if (to.origin !== at.origin) headers = headers.filter(([name]) => harmless.includes(name))
+    at = to
+  }
+}
+
+/** Where a redirect leads, without the login that its address may hold. Throws where it is not to be followed. */
+function nextAddress(
+  { headers, status }: Response,
+  from: URL,
+  { isRead, mayLeave }: { isRead: boolean; mayLeave: boolean },
+): URL {
+  const location = headers.get('location')
+  if (location === null || !URL.canParse(location, from.href)) throw astray(from, 'to no address')
+  const to = new URL(location, from)
+  to.username = ''
+  to.password = ''
+  if (!/^https?:$/.test(to.protocol)) throw astray(from, `to ${to.protocol}, which is no place on the web`)
+  if (to.origin === from.origin) {
+    if (isRead || status >= 307) return to
+    throw astray(from, `to ${to.pathname}, without its content`)
+  }
+  if (!mayLeave) throw astray(from, `to ${to.origin}, where its key and its content are not to go`)
+  if (from.protocol === 'https:' && to.protocol === 'http:') {
+    throw astray(from, `to ${to.origin}, where anybody on the way could change what comes`)
+  }
+  return to
+}
+
+const astray = (from: URL, where: string) =>
+  new UserError(
+    `${from.origin} sends a request on ${where}: give the address that is to be reached in the end.`,
+  )
+
+/** The request's headers. Where one cannot be sent, its value, which may be a key, stays unsaid. */
+function headersOf({ headers }: RequestInit): Headers {
+  try {
+    return new Headers(headers)
+  } catch {
+    throw new UserError('A header holds a character that none can carry: check the key for line breaks.')
+  }
+}
+
+let undici: Promise<typeof import('undici')> | undefined
+const agents: { whole?: Agent; piecewise?: Agent } = {}
+
+/**
+ * Node's own `fetch` gives up after 300 s without a word of it. This is the same one, with the times that are asked
+ * for here; loaded when first needed, for most commands reach no network.
+ */
+async function fetchOnce(url: URL, init: RequestInit, reading: 'whole' | 'piecewise'): Promise<Response> {
+  undici ??= import('undici')
+  const { Agent, fetch } = await undici
+  agents[reading] ??= new Agent({
+    headersTimeout: 0,
+    bodyTimeout: reading === 'whole' ? 0 : LONGEST_SILENCE,
+  })
+  const options = { ...init, redirect: 'manual', dispatcher: agents[reading] } as Parameters<typeof fetch>[1]
+  return (await fetch(url, options)) as unknown as Response
+}
+
+/** A body as text, of `limit` bytes at most. */
+async function textWithin(response: Response, limit: number, server: string): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += (chunk as Uint8Array).length
+    // Leaving the loop ends the connection.
+    if (size > limit) {
+      throw new UserError(
+        `${server} sends an answer of more than ${Math.round(limit / 2 ** 20)} MiB: check that the address is right.`,
+      )
+    }
+    chunks.push(chunk as Uint8Array)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** Days of the week begin a date in HTTP; what else Date.parse takes, such as 1.5, is none. */
+const httpDate = /^(mon|tue|wed|thu|fri|sat|sun)/i
+
+/** Milliseconds that a server asks to wait, by seconds or by date; undefined where it says neither. */
+export function retryAfter(text: string | null, now = Date.now()): number | undefined {
   if (text === null) return undefined
-  const wait = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  return Number.isNaN(wait) ? undefined : Math.min(Math.max(wait, 0), LONGEST_DELAY)
+  const said = text.trim()
+  if (/^\d*\.?\d+$/.test(said)) return Number(said) * 1000
+  const date = httpDate.test(said) ? Date.parse(said) : Number.NaN
+  return Number.isNaN(date) ? undefined : Math.max(date - now, 0)
 }
 
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
@@ -113,20 +280,119 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 }
 
 /** Whether a request that got no answer was never sent, for no connection was made. */
-export const isUnsent = (error: unknown): boolean => unmade.has(whyUnanswered(error))
+export const isUnsent = (error: unknown): boolean => unmade.has(codeOf(error) ?? '')
+
+const codeOf = (error: unknown) => (error as { cause?: { code?: string } }).cause?.code
+
+/** Codes of a certificate that nobody here vouches for. */
+const untrusted =
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*_CERT.*|CERT_UNTRUSTED)$/
 
 /** Why a request got no answer, in a few words: the system's code where there is one. */
 export function whyUnanswered(error: unknown): string {
-  const { cause } = error as { cause?: { code?: string; message?: string } }
-  return cause?.code ?? cause?.message ?? (error instanceof Error ? error.message : String(error))
+  const code = codeOf(error)
+  if (code !== undefined && untrusted.test(code)) {
+    return `${code}; if it is your own, let NODE_EXTRA_CA_CERTS name the file of its certificate`
+  }
+  const { cause } = error as { cause?: { message?: string } }
+  return code ?? cause?.message ?? (error instanceof Error ? error.message : String(error))
+}
+
+/** Least milliseconds of a wait that is told, and between two that are. */
+const TOLD = { wait: 2000, every: 30_000 }
+
+/** Tells of a server's waits as notices: of those that a person would notice, and not of each. */
+export function waitNotices(server: string, onNotice: (text: string) => void): (wait: Wait) => void {
+  let last = Number.NEGATIVE_INFINITY
+  return ({ why, milliseconds }) => {
+    const now = performance.now()
+    if (milliseconds < TOLD.wait || now - last < TOLD.every) return
+    last = now
+    onNotice(`${server} ${why}: it is asked again in ${Math.round(milliseconds / 1000)} s.`)
+  }
+}
+
+/** The address of a server, parted. */
+export interface Address {
+  /** Without a login, a query and slashes at the end: what may be shown and stored. */
+  shown: string
+  /** That with the query, and with `path` before it. */
+  to(path: string): string
+  /** What its login sends as `authorization`. */
+  authorization?: string
+  /** What must not be shown. */
+  secrets: string[]
+}
+
+/** Parts the address of an HTTP server; undefined where it is none. */
+export function addressOf(text: string): Address | undefined {
+  if (!URL.canParse(text)) return undefined
+  const url = new URL(text)
+  // Behind the host an @ most likely ends a password that has a slash or the like in it, as it is not to be written.
+  const behind = url.pathname + url.search + url.hash
+  if (!/^https?:$/.test(url.protocol) || behind.includes('@')) return undefined
+  const { origin, pathname, search, searchParams } = url
+  const shown = `${origin}${pathname}`.replace(/\/+$/, '')
+  const [user, password] = [url.username, url.password].map(decoded)
+  const hasLogin = user !== '' || password !== ''
+  const login = hasLogin ? Buffer.from(`${user}:${password}`).toString('base64') : ''
+  return {
+    shown,
+    to: (path) => `${shown}/${path}${search}`,
+    ...(hasLogin && { authorization: `Basic ${login}` }),
+    secrets: [...searchParams.values(), url.password, password, login].filter(({ length }) => length > 3),
+  }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** An address that a message may show, whatever was given for one: a login and a query may be secrets. */
+export const shownAddress = (text: string): string =>
+  addressOf(text)?.shown ?? shown(text.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1').replace(/\?.*$/s, ''))
+
+/** How the address of a Tinker API server is asked for. */
+export const tinkerAddress = { example: '--url one such as http://localhost:8000', key: 'TINKER_API_KEY' }
+
+/**
+ * The address of a server whose key is given elsewhere. It is shown and stored, so it may hold no secret.
+ *
+ * @throws UserError that says what to give instead: `example` for what is no address, the variable `key` for a login.
+ */
+export function plainAddress(text: string, { example, key }: { example: string; key: string }): string {
+  const address = addressOf(text)
+  if (!address) throw new UserError(`"${shownAddress(text)}" is no address of a server: give ${example}.`)
+  if (address.authorization === undefined && !text.includes('?')) return address.shown
+  throw new UserError(
+    `The address of ${address.shown} has a login or a query in it: give it without, and a key in the variable ${key}.`,
+  )
+}
+
+/** A key as it can be sent; `name` says where it is from. */
+export function keyOf(key: string, name: string): string {
+  const trimmed = key.trim()
+  if (/^[\x21-\x7e]+$/.test(trimmed)) return trimmed
+  throw new UserError(
+    `${name} holds ${trimmed === '' ? 'nothing' : 'a space, a line break or another character that no key has'}: put ` +
+      'the key into it once more.',
+  )
 }
 
 /** Characters of what a server said that an error shows. */
 const SHOWN = 200
 
-/** A text of a server's on one line, cut where it is long. */
-export function shown(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim()
+/** A text of a server's on one line, cut where it is long, and without the secrets that some servers repeat. */
+export function shown(text: string, secrets: readonly string[] = []): string {
+  const hidden = secrets.reduce((left, secret) => left.replaceAll(secret, '[hidden]'), text)
+  const line = hidden
+    .slice(0, 10 * SHOWN)
+    .replace(/\s+/g, ' ')
+    .trim()
   return line.length > SHOWN ? `${line.slice(0, SHOWN)}...` : line
 }
 
@@ -142,10 +408,10 @@ const refusalSchema = z.union([
 ])
 
 /** What a server that refuses says is wrong, in its words. */
-export function refusalOf(text: string): string {
+export function refusalOf(text: string, secrets: readonly string[] = []): string {
   try {
-    return shown(refusalSchema.parse(JSON.parse(text)))
+    return shown(refusalSchema.parse(JSON.parse(text)), secrets)
   } catch {
-    return shown(text)
+    return shown(text, secrets)
   }
 }

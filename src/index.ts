@@ -2,7 +2,7 @@
 
 export { countEpisodes, finalScores, type ReaderCounts, type RoundCounts, vote } from './board/counts.ts'
 export { type Played, type PlayOptions, play, type Writer } from './board/play.ts'
-export { type Author, policyWriter, type Rollout } from './board/policy-writer.ts'
+export { type Author, playPolicy, policyWriter, type Rollout } from './board/policy-writer.ts'
 export { notePrompt, readPrompt } from './board/prompts.ts'
 export {
   type Final,
@@ -47,9 +47,12 @@ export { writeReport } from './report/html.ts'
 export { post } from './report/post.ts'
 export { tableMarkdown, tableText } from './report/table.ts'
 export * from './stats/index.ts'
+export { type CluesDials, clues, cluesReach } from './tasks/clues.ts'
 export { decontaminate } from './tasks/decontaminate.ts'
 export { fromFile } from './tasks/files.ts'
+export { carriesTrial, type InsightDials, insight, insightReach } from './tasks/insight.ts'
 export { gsm8k, math, svamp } from './tasks/named.ts'
+export { carriesPart, partsOf, splitSentences } from './tasks/parts.ts'
 export type { Problem, Split, Task } from './tasks/types.ts'
 export { wordProblems } from './tasks/word-problems.ts'
 export {

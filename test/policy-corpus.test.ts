@@ -1,7 +1,7 @@
 /** The corpus of the built-in policy: right replies, problems of its own slice, both boards equally often. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { corpusChat, solution, styles, withSlips } from '../scripts/train-policy/corpus.ts'
+import { corpusChat, solution, styles, withSlips } from '../policies/make/corpus.ts'
 import { random } from '../src/random.ts'
 import { type Equation, sliceOf, wordProblem } from '../src/tasks/word-problems.ts'
 

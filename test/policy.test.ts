@@ -2,9 +2,11 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { whatReadersDid } from '../src/board/readers.ts'
-import { own } from '../src/board/reads.ts'
-import { playRounds } from '../src/board/rounds.ts'
+import { countEpisodes, finalScores } from '../src/board/counts.ts'
+import { playPolicy } from '../src/board/policy-writer.ts'
+import { resolveProtocol } from '../src/board/protocol.ts'
+import { board as boardOf } from '../src/board/protocols.ts'
+import { own } from '../src/board/sights.ts'
 import type { Engine, Policy } from '../src/engine/contract.ts'
 import { openOnnxEngine } from '../src/engine/onnx/index.ts'
 import { smallPolicySettings } from '../src/experiment/defaults.ts'
@@ -12,7 +14,7 @@ import { mathGrader } from '../src/grade/grader.ts'
 import { passAt } from '../src/stats/index.ts'
 import { wordProblems } from '../src/tasks/word-problems.ts'
 
-const folder = join(import.meta.dirname, '../policies/word-problems')
+const folder = join(import.meta.dirname, '../policies/small')
 
 /** Made by scripts/golden/policy.py with transformers. */
 interface Golden {
@@ -52,18 +54,16 @@ describe('the built-in policy', () => {
   it('is about half right on its held-out problems, and its notes less often', async () => {
     const { board, sampling } = smallPolicySettings
     const { holdout } = await wordProblems({ train: 0, holdout: 120 }).load()
-    const { played } = await playRounds(policy, engine.tokenizer, holdout, {
-      copies: 4,
-      reads: own,
-      notes: { maxTokens: board.noteTokens, ...sampling.evaluation.notes },
-      replies: { maxTokens: board.replyTokens, ...sampling.evaluation.replies },
-      readTokens: engine.contextLength - board.replyTokens,
+    const protocol = resolveProtocol(boardOf({ reads: own }), board)
+    const { played } = await playPolicy({ ...engine, policy }, holdout, {
+      protocol,
+      sampling: protocol.rounds.map(({ maxTokens }) => ({ maxTokens, ...sampling.evaluation })),
       grader: mathGrader,
       seed: ['test'],
     })
-    const boards = played.map((one) => one.board)
-    const { passAt1 } = passAt(boards.map(({ replies }) => replies.map(({ correct }) => correct)))
-    const { noteAcc, notesCut } = whatReadersDid(boards)
+    const boards = played.map(({ episode }) => episode)
+    const { passAt1 } = passAt(boards.map((episode) => finalScores(episode, 'each')))
+    const { noteAcc, notesCut } = countEpisodes(boards)
     expect(passAt1.value).toBeGreaterThan(0.4)
     expect(passAt1.value).toBeLessThan(0.65)
     expect(noteAcc).toBeGreaterThan(0.25)

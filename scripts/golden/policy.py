@@ -16,7 +16,7 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 root = pathlib.Path(__file__).parents[2]
-folder = root / "policies/word-problems"
+folder = root / "policies/small"
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 

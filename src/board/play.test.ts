@@ -7,10 +7,10 @@ import { openOnnxEngine } from '../engine/onnx/index.ts'
 import { mathGrader } from '../grade/grader.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import type { Problem } from '../tasks/types.ts'
-import { type PlayOptions, play, type Table } from './play.ts'
+import { type Ask, type PlayOptions, play, type Table, type Writer } from './play.ts'
 import { policyWriter, type Rollout } from './policy-writer.ts'
 import { readPrompt } from './prompts.ts'
-import { type ProtocolChoices, resolveProtocol } from './protocol.ts'
+import { type ProtocolChoices, resolveProtocol, sharedPolicy } from './protocol.ts'
 import { board, debate, proposers, revisers } from './protocols.ts'
 import { own, randomOf, shared } from './sights.ts'
 
@@ -225,5 +225,61 @@ describe('ready protocols', () => {
     const first = await seen()
     expect(first).toEqual(await seen())
     expect(new Set(first.flat().map((refs) => JSON.stringify(refs))).size).toBeGreaterThan(2)
+  })
+})
+
+describe('a thought', () => {
+  it('is neither graded nor read: what follows it is', async () => {
+    const asked: Ask[] = []
+    const texts = [
+      '<think>\\boxed{1}</think>\n\\boxed{2}',
+      '<think>\\boxed{2}</think>\\boxed{1}',
+      '<think>so \\boxed{1}',
+    ]
+    const write: Writer<null> = async (asks) => {
+      asked.push(...asks)
+      return asks.map(({ seeds }) =>
+        seeds.map((_, i) => ({ text: texts[i], tokens: 9, cut: false, trace: null })),
+      )
+    }
+    const protocol = resolveProtocol(board({ seats: 3 }), sizes)
+    const sampling = protocol.rounds.map(({ maxTokens }) => ({ maxTokens, temperature: 1, topP: 1 }))
+    const { played } = await play(write, [{ problem: problems[0] }], {
+      protocol,
+      sampling,
+      grader: mathGrader,
+      seed: [1],
+    })
+    const [notes, replies] = played[0].episode.rounds
+    expect(notes.map(({ text }) => text)).toEqual(['\\boxed{2}', '\\boxed{1}', ''])
+    expect(replies.map(({ answer, correct }) => [answer, correct])).toEqual([
+      ['2', false],
+      ['1', true],
+      [null, false],
+    ])
+    expect(asked.at(-1)?.seen).toEqual(['\\boxed{2}', '\\boxed{1}', ''])
+  })
+
+  it('that the prompt opened is a thought from the first token on', async () => {
+    const says = async (tokenizer: Engine['tokenizer']) => {
+      const { contextLength } = engine
+      const write = policyWriter(new Map([[sharedPolicy, { policy, tokenizer, contextLength }]]), {
+        readTokens: null,
+      })
+      const ask: Ask = {
+        problem: problems[0],
+        policy: sharedPolicy,
+        seen: null,
+        prompt: () => [{ role: 'user', content: 'Hello' }],
+        seeds: [5],
+      }
+      const [[text]] = await write([ask], { maxTokens: 8, temperature: 1, topP: 1 })
+      return text
+    }
+    const plain = await says(engine.tokenizer)
+    expect(await says({ ...engine.tokenizer, opensThought: true })).toEqual({
+      ...plain,
+      text: `<think>${plain.text}`,
+    })
   })
 })

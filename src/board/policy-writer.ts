@@ -1,7 +1,10 @@
 /** Texts by policies, with the tokens that training needs: a `Writer` over the engine contract. */
-import type { ChatTokenizer, Policy } from '../engine/contract.ts'
+import type { Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import type { Ask, Writer } from './play.ts'
+import type { ChatTokenizer } from '../tokens/chat.ts'
+import { thoughtOpens } from '../tokens/thought.ts'
+import type { Problem } from '../tasks/types.ts'
+import { type Ask, type PlayedRounds, type PlayOptions, play, type Writer } from './play.ts'
 
 /** A sampled text as training needs it. */
 export interface Rollout {
@@ -41,9 +44,10 @@ export function policyWriter(
         its.map((a, i) => ({ prompt: prompts[i], seeds: asks[a].seeds })),
         { ...sampling, stop: tokenizer.stop, onTokens, signal },
       )
+      const begun = tokenizer.opensThought ? thoughtOpens : ''
       its.forEach((a, i) => {
         texts[a] = completions[i].map(({ tokens, logprobs, finish }) => ({
-          text: tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
+          text: begun + tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
           tokens: tokens.length,
           cut: finish === 'length',
           trace: { prompt: prompts[i], completion: tokens, logprobs },
@@ -52,6 +56,21 @@ export function policyWriter(
     }
     return texts
   }
+}
+
+/** Plays a protocol on each problem with one author for every seat, whatever policies the seats name. */
+export function playPolicy(
+  author: Author,
+  problems: readonly Problem[],
+  { readTokens = null, onTokens, signal, ...options }: PlayOptions & Partial<PolicyWriterOptions>,
+): Promise<PlayedRounds<Rollout>> {
+  const named = new Map(options.protocol.seats.map(({ policy }) => [policy, author]))
+  const writer = policyWriter(named, { readTokens, onTokens, signal })
+  return play(
+    writer,
+    problems.map((problem) => ({ problem })),
+    options,
+  )
 }
 
 /**

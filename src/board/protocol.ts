@@ -3,7 +3,7 @@
  * person writes; `resolveProtocol` completes and checks it. Functions of it are pure, so that a protocol can be
  * recorded by what they give (`protocolRecord`). board/protocols.ts has ready ones.
  */
-import type { ChatMessage } from '../engine/contract.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
 import { UserError } from '../errors.ts'
 import { type Random, random, seedOf } from '../random.ts'
 import { partsOf } from '../tasks/parts.ts'

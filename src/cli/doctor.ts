@@ -1,7 +1,9 @@
 /** `message-board doctor`: the facts of this machine that decide what can run on it. */
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
+import { fingerprint } from '../engine/checkpoint/fingerprint.ts'
 import { builtInModel, defineExperiment } from '../experiment/config.ts'
-import { fingerprint, versions } from '../experiment/engine.ts'
+import { versions } from '../experiment/engine.ts'
+import { print, printJson } from './terminal.ts'
 
 /** The least that the default experiment needs, in GiB. */
 const NEEDED_GIB = 2.5
@@ -25,14 +27,12 @@ export async function doctorCommand({ json }: { json?: boolean }): Promise<boole
     await policy(),
   ]
   const ok = facts.every((fact) => fact.ok)
-  if (json) process.stdout.write(`${JSON.stringify({ ok, facts }, null, 2)}\n`)
+  if (json) printJson({ ok, facts })
   else {
     for (const fact of facts) {
-      process.stdout.write(`${fact.ok ? 'ok  ' : 'FAIL'}  ${fact.name.padEnd(16)} ${fact.detail}\n`)
+      print(`${fact.ok ? 'ok  ' : 'FAIL'}  ${fact.name.padEnd(16)} ${fact.detail}\n`)
     }
-    process.stdout.write(
-      ok ? '\nThe default experiment runs here: message-board run\n' : '\nFix what FAILs first.\n',
-    )
+    print(ok ? '\nThe default experiment runs here: message-board run\n' : '\nFix what FAILs first.\n')
   }
   return ok
 }

@@ -6,12 +6,14 @@ import { UserError } from '../errors.ts'
 import { type Arm, resolveArm } from '../experiment/arms.ts'
 import type { Experiment } from '../experiment/config.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
+import { shownAddress } from '../http.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { EvalFlags } from './main.ts'
 import { downloadProgress, evaluationProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
+import { print, printJson, say } from './terminal.ts'
 
 type Played = Pick<Arm, 'protocol' | 'policies' | 'train'>
 
@@ -36,9 +38,7 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
       texts: flags.out === undefined ? undefined : join(flags.out, 'texts.jsonl'),
       seed: flags.seed,
       onDownload: flags.json ? undefined : downloadProgress(process.stderr),
-      onNotice: (text) => {
-        process.stderr.write(`${text}\n`)
-      },
+      onNotice: say,
       onProgress: flags.json ? undefined : onProgress,
       signal,
     })
@@ -46,7 +46,8 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     ignore()
     if (!flags.json) end()
   }
-  process.stdout.write(flags.json ? `${JSON.stringify(found, null, 2)}\n` : evaluationText(found))
+  if (flags.json) printJson(found)
+  else print(evaluationText(found))
 }
 
 /** A seat that another model writes for. */
@@ -141,13 +142,13 @@ function endpointsOf(
     return undefined
   }
   if (shared === undefined) {
-    throw new UserError(`--endpoint ${endpoint} needs --model: give the model's name at that server.`)
+    throw new UserError(`--endpoint ${shownAddress(endpoint)} needs --model: give the model's name at that server.`)
   }
   if (adapter !== undefined) {
     throw new UserError('--adapter needs a model that is computed here: leave --adapter or --endpoint out.')
   }
   const at = (url: string, model: string): EndpointChoice => {
-    const slug = `${url.replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
+    const slug = `${shownAddress(url).replace(/^https?:\/\//, '')}-${model}`.replace(/[^\w.-]+/g, '-')
     const folder = flags.out ?? join('runs', `eval-${slug}`)
     return {
       url,
@@ -173,7 +174,7 @@ function keyOf(url: string, variable: string | undefined): string | undefined {
   const name = variable ?? (isOpenAi ? 'OPENAI_API_KEY' : undefined)
   if (name === undefined) return undefined
   const key = process.env[name]
-  if (!key) throw new UserError(`The variable ${name} is not set: put the key of ${url} into it.`)
+  if (!key) throw new UserError(`The variable ${name} is not set: put the key of ${shownAddress(url)} into it.`)
   return key
 }
 
@@ -219,8 +220,16 @@ function evaluationText(found: Evaluation): string {
     const [low, high] = ci95.map(signed)
     lines.push([`${of[0]} - ${of[1]}`, `${signed(passAt1)} [${low}, ${high}], paired by problem`])
   }
-  for (const { tokens, requests, kept, answers } of endpoints) {
+  for (const { tokens, requests, kept, answers, flawed } of endpoints) {
     lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${answers}`])
+    const count = flawed.limit + flawed.filter + flawed.nothing
+    if (count > 0) {
+      lines.push([
+        'no answer',
+        `${count} texts (${flawed.limit} thought until the limit, ${flawed.filter} filtered, ${flawed.nothing} empty) ` +
+          'count as they are and are not kept: the same command asks for them again',
+      ])
+    }
   }
   return lines.map(([name, value]) => `${name.padEnd(14)}${value}\n`).join('')
 }

@@ -44,7 +44,8 @@ export async function experimentOf(path: string | undefined): Promise<Experiment
     loaded = await tsImport(pathToFileURL(file).href, import.meta.url)
   } catch (error) {
     if (error instanceof Error && error.name === 'UserError') throw new UserError(`${path}: ${error.message}`)
-    throw new UserError(`${path} does not load: ${error instanceof Error ? error.message : String(error)}`)
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UserError(`${path} does not load: ${why.replace(/\s*\n\s*/g, ' ')}`)
   }
   const experiment = loaded.default
   if (typeof experiment !== 'object' || experiment === null || !('choices' in experiment)) {

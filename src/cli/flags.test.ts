@@ -1,28 +1,44 @@
 import { describe, expect, it } from 'vitest'
-import { configRecord, defineExperiment } from '../experiment/config.ts'
+import { defineExperiment } from '../experiment/config.ts'
+import type { FoundModels } from '../experiment/engine.ts'
+import { recordOf } from '../experiment/record.ts'
 import { withFlags } from './flags.ts'
 
 const urls = ['http://a:8000', 'http://b:8000']
 const flags = { engine: 'tinker', url: urls, model: 'Qwen/Qwen3-4B' }
 
+describe('flags', () => {
+  it('win over every arm', () => {
+    const arms = { a: { train: { steps: 7 } }, b: {} }
+    const { arms: cut } = withFlags(defineExperiment({ arms }), { steps: 2 })
+    expect([cut.a.train.steps, cut.b.train.steps]).toEqual([2, 2])
+  })
+})
+
 describe('flags of the engine tinker', () => {
   it('name servers, a model there, and what servers fix', () => {
     const own = defineExperiment({
       train: { lora: { rank: 8 } },
-      sampling: { train: { notes: { topP: 0.5 } } },
+      sampling: { train: { context: { topP: 0.5 } } },
     })
     const experiment = withFlags(own, { ...flags, temperature: 1, loraAlpha: 32 })
     expect(experiment.engine).toEqual({ name: 'tinker', urls, tokenizer: null })
-    expect(experiment.train.lora).toEqual({ rank: 8, alpha: 32 })
-    expect(experiment.sampling.train.notes).toEqual({ temperature: 1, topP: 0.5 })
-    expect(experiment.sampling.evaluation.replies.temperature).toBe(1)
+    for (const { train, sampling } of Object.values(experiment.arms)) {
+      expect(train.lora).toEqual({ rank: 8, alpha: 32 })
+      expect(sampling.context).toEqual({ temperature: 1, topP: 0.5 })
+    }
+    expect(experiment.evaluation.sampling.temperature).toBe(1)
   })
 
-  it('may name other servers for the same experiment', () => {
-    const [here, there] = urls.map((url) =>
-      configRecord(withFlags(defineExperiment(), { ...flags, url: [url] })),
+  it('may name other servers for the same experiment', async () => {
+    const [here, there] = await Promise.all(
+      urls.map((url) => {
+        const experiment = withFlags(defineExperiment(), { ...flags, url: [url] })
+        const found: FoundModels = new Map([[flags.model, { name: 'm', folder: '', commit: null, sha256: 'f00' }]])
+        return recordOf(experiment, found, { train: [], holdout: [], dropped: 0 })
+      }),
     )
-    expect(here).toEqual(there)
+    expect(here.identity).toEqual(there.identity)
   })
 
   it('are refused where one is missing or belongs to the other engine', () => {

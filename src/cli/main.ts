@@ -4,6 +4,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
 const exit = { defect: 1, user: 2 } as const
@@ -63,7 +64,10 @@ export interface PowerFlags extends ExperimentFlags {
 function about(command: Command): Command {
   return command
     .option('--model <model>', 'checkpoint folder, or a model on the hub: owner/name or owner/name@revision')
-    .option('--task <task>', 'word-problems, gsm8k, svamp, math, or a .jsonl or .parquet file')
+    .option(
+      '--task <task>',
+      'word-problems, clues, insight, gsm8k, svamp, math, or a .jsonl or .parquet file',
+    )
     .option('--holdout <n>', 'held-out problems to evaluate on', wholeNumber())
     .option(
       '--engine <name>',
@@ -89,6 +93,7 @@ function program(): Command {
   const root = new Command('message-board')
     .description("Train copies of a language model to read each other's notes, and know whether it helped.")
     .showHelpAfterError('Run with --help for the options.')
+    .configureOutput({ writeOut: print, writeErr: tell })
     .exitOverride()
 
   about(root.command('run').description('run an experiment, or continue one').argument('[experiment.ts]'))
@@ -239,14 +244,14 @@ async function main(): Promise<void> {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : exit.user
     // By name: an experiment file may bring a copy of the class with it.
     else if (error instanceof Error && error.name === 'UserError') {
-      process.stderr.write(`message-board: ${error.message}\n`)
+      say(`message-board: ${error.message}`)
       process.exitCode = exit.user
     } else if (error instanceof Error && error.name === 'Interrupted' && 'exitCode' in error) {
-      process.stderr.write(`\n${error.message}\n`)
+      tell(`\n${error.message}\n`)
       process.exitCode = Number(error.exitCode)
     } else {
-      process.stderr.write(`message-board: this is a defect, please report it.\n`)
-      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+      say('message-board: this is a defect, please report it.')
+      tell(`${error instanceof Error ? error.stack : String(error)}\n`)
       process.exitCode = exit.defect
     }
   }

@@ -177,7 +177,7 @@ describe('eval', () => {
     [['--endpoint', 'x', '--model', 'm', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY is not set/],
     [['--endpoint', 'http://h/v1', '--model', 'm', '--adapter', 'a'], /leave --adapter or --endpoint out/],
     [['--endpoint', 'localhost', '--model', 'm'], /"localhost" is no address of a server/],
-    [['--task', 'gsm9k'], /no task "gsm9k": give word-problems, gsm8k, svamp, math/],
+    [['--task', 'gsm9k'], /no task "gsm9k": give word-problems, clues, insight, gsm8k, svamp, math/],
   ])('refuses %j with one sentence', async (args, message) => {
     const { code, stdout, stderr } = await cli(['eval', ...args])
     expect(stderr).toMatch(message)

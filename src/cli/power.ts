@@ -14,21 +14,20 @@ import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
 import type { PowerFlags } from './main.ts'
 import { downloadProgress } from './progress.ts'
+import { print, printJson, say } from './terminal.ts'
 
 /** The effect that is planned for unless told: five points of pass@1. */
 const EFFECT = 0.05
 
 /** `about` is an experiment file, the folder of a run, or absent for the built-in experiment. */
 export async function powerCommand(about: string | undefined, flags: PowerFlags): Promise<void> {
-  const print = (found: unknown, text: string) =>
-    process.stdout.write(flags.json ? `${JSON.stringify(found, null, 2)}\n` : text)
+  const show = (found: unknown, text: string) => (flags.json ? printJson(found) : print(text))
   if (about !== undefined && (await isFolder(about))) {
     const after = await powerAfter(about, flags.effect)
-    print(after, afterText(about, after))
+    show(after, afterText(about, after))
     return
   }
   const experiment = withFlags(await experimentOf(about), flags)
-  const say = (text: string) => process.stderr.write(`${text}\n`)
   const pilot = flags.from
     ? await pilotFrom(flags.from, experiment)
     : await measurePilot(experiment, {
@@ -41,7 +40,7 @@ export async function powerCommand(about: string | undefined, flags: PowerFlags)
     holdout: holdout.length,
     maxProblems: flags.maxProblems,
   })
-  print(before, beforeText(before))
+  show(before, beforeText(before))
 }
 
 const isFolder = (path: string) =>

@@ -2,6 +2,7 @@
 import type { EvaluationProgress } from '../experiment/evaluate.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import type { DownloadProgress } from '../hub/model.ts'
+import { printableLine } from '../printable.ts'
 import { three } from '../report/rows.ts'
 
 /** What it needs of process.stderr. */
@@ -42,14 +43,14 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
   }
   const say = (text: string) => {
     clear()
-    stream.write(`${text}\n`)
+    stream.write(`${printableLine(text)}\n`)
   }
   const draw = () => {
     const now = performance.now()
     if (!live || now - drawn < 100) return
     drawn = now
     const parts = [position(), said, `${Math.round(rate.perSecond())} tok/s`, eta()]
-    const text = parts.filter((part) => part !== '').join('  ')
+    const text = printableLine(parts.filter((part) => part !== '').join('  '))
     stream.write(`\r\u001b[K${text.slice(0, (stream.columns || 80) - 1)}`)
   }
   const running = () => jobs.filter((job) => job.running).length
@@ -153,11 +154,11 @@ export function progress(stream: ProgressStream): { onEvent: (event: RunEvent) =
 export function downloadProgress(stream: ProgressStream): (progress: DownloadProgress) => void {
   let said = -1
   return ({ name, done, total }) => {
-    const percent = Math.floor((100 * done) / total)
+    const percent = total > 0 ? Math.floor((100 * done) / total) : 100
     const step = stream.isTTY === true ? percent : percent - (percent % 10)
     if (step === said) return
     said = step
-    const text = `${name}: ${step}% of ${(total / 1e6).toFixed(0)} MB`
+    const text = `${printableLine(name)}: ${step}% of ${(total / 1e6).toFixed(0)} MB`
     stream.write(stream.isTTY === true ? `\r\u001b[K${text}${done === total ? '\n' : ''}` : `${text}\n`)
   }
 }

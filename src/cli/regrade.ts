@@ -3,6 +3,7 @@ import { regrade } from '../experiment/regrade.ts'
 import { signed } from '../report/rows.ts'
 import { tableText } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
+import { print, printJson } from './terminal.ts'
 
 export async function regradeCommand(
   folder: string,
@@ -12,7 +13,7 @@ export async function regradeCommand(
   const grader = file === undefined ? undefined : (await experimentOf(file)).grader
   const { before, results, ...found } = await regrade(folder, grader)
   if (json) {
-    process.stdout.write(`${JSON.stringify({ schemaVersion: 2, ...found, results }, null, 2)}\n`)
+    printJson({ schemaVersion: 2, ...found, results })
     return
   }
   const { from, to, evaluation, training, continues } = found
@@ -29,5 +30,5 @@ export async function regradeCommand(
       : 'run does not continue this folder: its policies were trained for the other verifier.',
     ...(results === before ? ['Nothing was written.'] : changes),
   ]
-  process.stdout.write(`${lines.join('\n')}\n\n${tableText(results)}`)
+  print(`${lines.join('\n')}\n\n${tableText(results)}`)
 }

@@ -12,6 +12,7 @@ import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
+import { print, printJson, say, tell } from './terminal.ts'
 
 /**
  * Runs; true when every job finished.
@@ -50,16 +51,15 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
       end()
       await extras.settled()
       sayFailed(failed)
-      if (!flags.json)
-        process.stderr.write(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
+      if (!flags.json) tell(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
       return failed.length === 0
     }
     const results = await runExperiment(experiment, { ...options, maxSeeds })
     end()
     await extras.settled()
-    process.stdout.write(flags.json ? `${JSON.stringify(results, null, 2)}\n` : `\n${tableText(results)}`)
-    if (!flags.json)
-      process.stderr.write(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
+    if (flags.json) printJson(results)
+    else print(`\n${tableText(results)}`)
+    if (!flags.json) tell(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
     sayFailed(results.failed)
     ignore()
     await extras.linger()
@@ -74,7 +74,7 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
 function sayFailed(failed: readonly { job: string }[]): void {
   if (failed.length === 0) return
   const names = failed.map(({ job }) => job).join(', ')
-  process.stderr.write(`${names} failed: the same command tries again and keeps the rest.\n`)
+  say(`${names} failed: the same command tries again and keeps the rest.`)
 }
 
 /** The two flags mean something together alone. */
@@ -99,10 +99,7 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
       // The folder is there once the plan is.
       if (ui && event.type === 'plan' && !dashboard) {
         dashboard = start(out, {})
-        work = Promise.all([
-          work,
-          dashboard.then(({ url }) => process.stderr.write(`The run is at ${url}\n`)),
-        ])
+        work = Promise.all([work, dashboard.then(({ url }) => say(`The run is at ${url}`))])
       }
       if (toLog && event.type === 'step') work = work.then(() => toLog(event.job, event.metrics))
       // Told at the end, by `settled`.
@@ -113,7 +110,7 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
     /** A person who is looking may go on looking after the run's end. */
     async linger() {
       if (!dashboard || json || !process.stderr.isTTY) return
-      process.stderr.write(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
+      tell(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
       await stopped()
     },
     async close() {

@@ -1,6 +1,7 @@
 /** `message-board selftest`: runs the checks and prints one line for each. */
 import type { Device } from '../engine/onnx/device.ts'
 import { selftest } from '../selftest/index.ts'
+import { print, printJson } from './terminal.ts'
 
 export interface SelftestFlags {
   device: Device | 'auto'
@@ -11,10 +12,10 @@ export interface SelftestFlags {
 export async function selftestCommand({ device, json }: SelftestFlags): Promise<boolean> {
   const checks = await selftest(device)
   const passed = checks.every((check) => check.passed)
-  if (json) process.stdout.write(`${JSON.stringify({ passed, checks }, null, 2)}\n`)
+  if (json) printJson({ passed, checks })
   else {
     for (const check of checks) {
-      process.stdout.write(`${check.passed ? 'ok  ' : 'FAIL'}  ${check.name.padEnd(28)} ${check.detail}\n`)
+      print(`${check.passed ? 'ok  ' : 'FAIL'}  ${check.name.padEnd(28)} ${check.detail}\n`)
     }
   }
   return passed

@@ -1,6 +1,7 @@
 /** `message-board serve`: the dashboard of a folder of runs, until it is stopped. */
 import { UserError } from '../errors.ts'
 import { type Dashboard, serve } from '../serve/server.ts'
+import { tell } from './terminal.ts'
 
 export interface ServeFlags {
   host?: string
@@ -13,7 +14,7 @@ const PORT = 8642
 /** Serves until Ctrl-C. */
 export async function serveCommand(folder: string, flags: ServeFlags): Promise<void> {
   const dashboard = await start(folder, flags)
-  process.stderr.write(`${folder} is at ${dashboard.url}\nCtrl-C ends it.\n`)
+  tell(`${folder} is at ${dashboard.url}\nCtrl-C ends it.\n`)
   await stopped()
   await dashboard.close()
 }

@@ -1,14 +1,19 @@
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { own, shared } from '../board/reads.ts'
-import { type PlayOptions, playRounds, playWith } from '../board/rounds.ts'
+import { type PlayOptions, play as playWith } from '../board/play.ts'
+import { playPolicy } from '../board/policy-writer.ts'
+import { resolveProtocol } from '../board/protocol.ts'
+import { board } from '../board/protocols.ts'
+import { own, type Sight, shared } from '../board/sights.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
-import { openEndpoint } from './chat.ts'
+import { type ChatAnswer, openEndpoint } from './chat.ts'
 import {
   type ChatServer,
   completion,
@@ -35,15 +40,16 @@ afterEach(async () => {
 
 const problems = [1, 2, 3].map((i) => ({ id: `p${i}`, question: `What is ${i} + ${i}?`, gold: `${2 * i}` }))
 const sampling = { maxTokens: 30, temperature: 0.9, topP: 0.95 }
+const boardOf = (reads: Sight) =>
+  resolveProtocol(board({ reads }), { copies: 4, noteTokens: 30, replyTokens: 40 })
 const rounds: PlayOptions = {
-  copies: 4,
-  reads: shared,
-  notes: sampling,
-  replies: { ...sampling, maxTokens: 40 },
+  protocol: boardOf(shared),
+  sampling: [sampling, { ...sampling, maxTokens: 40 }],
   grader: mathGrader,
   seed: ['evaluation', 1],
 }
 const retries = { attempts: 3, delay: 1 }
+const none = { limit: 0, filter: 0, nothing: 0 }
 
 /** Right answers to the problems above. */
 const right = (body: { messages: { content: string }[] }) => {
@@ -65,7 +71,11 @@ async function play(
     ...over,
   })
   try {
-    const { played } = await playWith(writer.write, problems, { ...rounds, ...over })
+    const { played } = await playWith(
+      writer.write,
+      problems.map((problem) => ({ problem })),
+      { ...rounds, ...over },
+    )
     return { played, spent: writer.spent() }
   } finally {
     await writer.close()
@@ -88,12 +98,12 @@ describe('the two rounds at an endpoint', () => {
       return right(body)
     })
     const { played, spent } = await play(right, { key: 'secret' })
-    expect(played.map(({ board }) => board.problemId)).toEqual(['p1', 'p2', 'p3'])
-    for (const { board } of played) {
-      expect([...board.notes, ...board.replies].every((post) => post.correct && !post.cut)).toBe(true)
-      expect(board.replies.map(({ reads }) => reads)).toEqual(Array(4).fill([0, 1, 2, 3]))
+    expect(played.map(({ episode }) => episode.problemId)).toEqual(['p1', 'p2', 'p3'])
+    for (const { episode } of played) {
+      expect(episode.rounds.flat().every((post) => post.correct && !post.cut)).toBe(true)
+      for (const { reads } of episode.rounds[1]) expect(reads.map(([, seat]) => seat)).toEqual([0, 1, 2, 3])
     }
-    expect(spent).toEqual({ tokens: 24 * 25, requests: 24, kept: 0 })
+    expect(spent).toEqual({ tokens: 24 * 25, requests: 24, kept: 0, flawed: none })
     const { asked, busiest } = server
     expect(busiest).toBeGreaterThan(1)
     expect(busiest).toBeLessThanOrEqual(4)
@@ -111,20 +121,20 @@ describe('the two rounds at an endpoint', () => {
     server = await serveEngine(engine)
     // A nucleus of one token, so that no draw differs.
     const greedy = { maxTokens: 12, temperature: 1, topP: 1e-9 }
-    const settings = { ...rounds, notes: greedy, replies: greedy }
-    const { played } = await play(() => null, { notes: greedy, replies: greedy })
+    const settings = { ...rounds, sampling: [greedy, greedy] }
+    const { played } = await play(() => null, settings)
     const policy = await engine.createPolicy()
-    const local = await playRounds(policy, engine.tokenizer, problems, { ...settings, readTokens: 400 })
-    expect(played.map(({ board }) => board)).toEqual(local.played.map(({ board }) => board))
-    expect(new Set(played.map(({ board }) => board.notes[0].text)).size).toBeGreaterThan(1)
+    const local = await playPolicy({ ...engine, policy }, problems, settings)
+    expect(played.map(({ episode }) => episode)).toEqual(local.played.map(({ episode }) => episode))
+    expect(new Set(played.map(({ episode }) => episode.rounds[0][0].text)).size).toBeGreaterThan(1)
     await engine.close()
   })
 
   it('share their notes between boards, whatever the board', async () => {
     const said = (_: never, nth: number) => completion(`note ${nth}`)
-    const alone = await play(said, { reads: own })
-    const together = await play(said, { reads: shared })
-    const notes = ({ played }: typeof alone) => played.map(({ board }) => board.notes)
+    const alone = await play(said, { protocol: boardOf(own) })
+    const together = await play(said, { protocol: boardOf(shared) })
+    const notes = ({ played }: typeof alone) => played.map(({ episode }) => episode.rounds[0])
     expect(notes(together)).toEqual(notes(alone))
     expect(together.spent).toMatchObject({ requests: 12, kept: 12 })
   })
@@ -188,12 +198,43 @@ describe('a failure', () => {
     await play(right)
     await appendFile(answers, '{"key":"ab')
     const { spent } = await play(right)
-    expect(spent).toEqual({ tokens: 0, requests: 0, kept: 24 })
+    expect(spent).toEqual({ tokens: 0, requests: 0, kept: 24, flawed: none })
     expect(await kept()).toBe(24)
     await writeFile(answers, '{"other":1}\n')
     expect(await refusal(right)).toMatch(/Line 1 of .*answers.jsonl is no answer/)
     await rm(answers)
     expect(await refusal(right, { answers: join(scratch, 'answers-\0/x') })).toMatch(/choose another --out/)
+  })
+})
+
+describe('a text that is not there', () => {
+  const silence = (finish: string, content: string | null = null) => completion(content, 3, finish)
+
+  it('is counted by its reason, is the same on every board, is not kept, and is asked for again', async () => {
+    let reasons = ['length', 'content_filter', 'stop']
+    const odd = (body: never, nth: number) => (reasons[nth - 1] ? silence(reasons[nth - 1]) : right(body))
+    const { played, spent } = await play(odd)
+    expect(spent).toMatchObject({ requests: 24, flawed: { limit: 1, filter: 1, nothing: 1 } })
+    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ text }) => text === '')).toHaveLength(3)
+    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ cut }) => cut)).toHaveLength(1)
+    expect(await kept()).toBe(21)
+    reasons = []
+    await server!.close()
+    server = undefined
+    const again = await play(odd)
+    // The notes that were missing, all of one problem, and the replies that had read its board without them.
+    expect(again.spent).toMatchObject({ requests: 3 + 4, kept: 17, flawed: none })
+  })
+
+  it.each([
+    ['length', /thought until its limit of tokens: raise board.noteTokens/],
+    ['content_filter', /the server's filter took them/],
+    ['stop', /the server sends no content/],
+  ])('fails where there is no other (%s)', async (finish, message) => {
+    const said = await refusal(() => silence(finish))
+    expect(said).toMatch(/^Every text that the model was asked for is empty \(12 of 12\)/)
+    expect(said).toMatch(message)
+    expect(await readFile(answers, 'utf8')).toBe('')
   })
 })
 
@@ -210,7 +251,7 @@ describe('a budget', () => {
     expect(Number(tokens)).toBeLessThanOrEqual(400)
     expect(await kept()).toBe(Number(count))
     const { played } = await play(costly as never, { budget: 100_000 })
-    expect(played[0].board.replies.every(({ cut, tokens }) => cut && tokens === 40)).toBe(true)
+    expect(played[0].episode.rounds[1].every(({ cut, tokens }) => cut && tokens === 40)).toBe(true)
   })
 })
 
@@ -234,15 +275,195 @@ describe('openEndpoint', () => {
     expect(server.asked.map(({ body }) => body.max_completion_tokens)).toEqual([undefined, 7, 7])
   })
 
+  const refusing = (message: string, field: string) => (body: object) =>
+    field in body ? { status: 400, body: { error: { message } } } : completion('ok')
+
+  it('asks in the other way for each of many requests that were refused at once', async () => {
+    const message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server = await startChatServer(async (body) => {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return refusing(message, 'max_tokens')(body)
+    })
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries })
+    const found = await Promise.all(Array.from({ length: 8 }, () => endpoint.complete(request)))
+    expect(found.map(({ text }) => text)).toEqual(Array(8).fill('ok'))
+    expect(server.asked).toHaveLength(16)
+  })
+
+  it.each([
+    ['seed', 'Unrecognized request argument supplied: seed'],
+    ['top_p', 'top_p: Extra inputs are not permitted'],
+    ['temperature', "Unsupported value: 'temperature' does not support 0.9 with this model."],
+  ])('does without %s where the server does, and says so once', async (field, message) => {
+    server = await startChatServer(refusing(message, field))
+    const notices: string[] = []
+    const onNotice = (text: string) => notices.push(text)
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries, onNotice })
+    await Promise.all([endpoint.complete(request), endpoint.complete(request)])
+    await endpoint.complete(request)
+    expect(server.asked.slice(-1).map(({ body }) => Object.keys(body))).toEqual([
+      ['model', 'messages', 'max_tokens', 'temperature', 'top_p', 'seed'].filter((name) => name !== field),
+    ])
+    expect(notices).toEqual([expect.stringContaining(`does not take ${field} (${message}): it is left out`)])
+  })
+
+  it('does not do without what has a wrong value, or is not named', async () => {
+    for (const message of [
+      'temperature must be in [0, 1]',
+      'Unsupported parameter: n',
+      'seed is too large',
+    ]) {
+      server = await startChatServer(() => ({ status: 400, body: { error: { message } } }))
+      const endpoint = openEndpoint({ url: server.url, model: 'm', retries })
+      await expect(endpoint.complete(request)).rejects.toThrow(`refuses (400: ${message})`)
+      expect(server.asked).toHaveLength(1)
+      await server.close()
+    }
+    server = undefined
+  })
+
+  it('keeps the query of an address, and its path', async () => {
+    let path = ''
+    const http = createServer((asked, response) => {
+      path = asked.url ?? ''
+      response.end(JSON.stringify(completion('ok')?.body))
+    })
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+    const { port } = http.address() as AddressInfo
+    const url = `http://127.0.0.1:${port}/openai/v1/?api-version=2024-10-21`
+    const endpoint = openEndpoint({ url, model: 'm', retries })
+    expect(endpoint.address).toBe(`http://127.0.0.1:${port}/openai/v1`)
+    await endpoint.complete(request)
+    expect(path).toBe('/openai/v1/chat/completions?api-version=2024-10-21')
+    http.closeAllConnections()
+    http.close()
+  })
+
+  it.each<[string, unknown, Partial<ChatAnswer>]>([
+    ['no usage', { usage: undefined }, { promptTokens: 2, completionTokens: 1 }],
+    ['null usage', { usage: null }, { promptTokens: 2, completionTokens: 1 }],
+    ['usage in words', { usage: 'some' }, { promptTokens: 2, completionTokens: 1 }],
+    [
+      'negative usage',
+      { usage: { prompt_tokens: -1e9, completion_tokens: -5 } },
+      { promptTokens: 2, completionTokens: 1 },
+    ],
+    [
+      'half a usage',
+      { usage: { prompt_tokens: 3, completion_tokens: 1.5 } },
+      { promptTokens: 3, completionTokens: 1 },
+    ],
+    [
+      'absurd usage',
+      { usage: { prompt_tokens: 1e300, completion_tokens: '7' } },
+      { promptTokens: 2, completionTokens: 1 },
+    ],
+    [
+      'an odd reason',
+      { choices: [{ message: { content: 'ok' }, finish_reason: 7 }] },
+      { text: 'ok', finish: 'stop' },
+    ],
+    [
+      'a text in parts',
+      { choices: [{ message: { content: [{ type: 'text', text: 'a' }, { type: 'x' }, { text: 'b' }] } }] },
+      { text: 'ab', flaw: null },
+    ],
+    [
+      'a thought that took the limit',
+      { choices: [{ message: { content: null, reasoning_content: 'hm' }, finish_reason: 'length' }] },
+      { text: '', flaw: 'limit', finish: 'length' },
+    ],
+    [
+      'half a text, filtered',
+      { choices: [{ message: { content: 'The' }, finish_reason: 'content_filter' }] },
+      { text: 'The', flaw: 'filter' },
+    ],
+    ['blanks', { choices: [{ message: { content: ' \n' }, finish_reason: 'stop' }] }, { flaw: 'nothing' }],
+  ])('takes a good answer with %s', async (_, over, expected) => {
+    server = await startChatServer(() => {
+      const { body } = completion('ok') as { body: object }
+      return { body: { ...body, ...(over as object) } }
+    })
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries })
+    expect(await endpoint.complete(request)).toMatchObject(expected)
+    expect(server.asked).toHaveLength(1)
+  })
+
+  it.each<[string, unknown, RegExp]>([
+    ['a rate limit', { error: { message: 'slow', code: 429 } }, /limiting the rate \(429: slow\)/],
+    [
+      'a failure',
+      { error: { message: 'upstream', code: 'provider_error' } },
+      /goes on failing \(500: upstream\)/,
+    ],
+    ['an older failure', { object: 'error', message: 'no', code: 503 }, /goes on failing \(503: no\)/],
+    [
+      'an end in the middle',
+      { choices: [{ message: { content: 'Th' }, finish_reason: 'error' }] },
+      /goes on failing/,
+    ],
+  ])('waits before it asks again after %s under status 200', async (_, body, message) => {
+    server = await startChatServer(() => ({ body }))
+    const waits: number[] = []
+    const onWait = ({ milliseconds }: { milliseconds: number }) => waits.push(milliseconds)
+    const endpoint = openEndpoint({ url: server.url, model: 'm', retries: { ...retries, delay: 10, onWait } })
+    await expect(endpoint.complete(request)).rejects.toThrow(message)
+    expect(waits).toEqual([10, 20])
+    expect(server.asked).toHaveLength(3)
+  })
+
+  it('tells of a wait that a person would notice', async () => {
+    server = await startChatServer((_, nth) =>
+      nth === 1 ? { status: 429, headers: { 'retry-after': '2.0' }, body: {} } : completion('ok'),
+    )
+    const notices: string[] = []
+    const onNotice = (text: string) => notices.push(text)
+    const endpoint = openEndpoint({ url: server.url, model: 'm', onNotice })
+    await endpoint.complete(request)
+    expect(notices).toEqual([`${server.url} limits the rate (429): it is asked again in 2 s.`])
+  })
+
+  it('ends an answer without end', async () => {
+    const http = createServer((_, response) => {
+      const more = () => {
+        while (response.write('x'.repeat(2 ** 16)));
+      }
+      response.on('drain', more)
+      more()
+    })
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    const endpoint = openEndpoint({ url, model: 'm', retries })
+    await expect(endpoint.complete(request)).rejects.toThrow(`${url} sends an answer of more than 16 MiB`)
+    http.closeAllConnections()
+    http.close()
+  })
+
   it('counts tokens itself where the server does not, and takes an empty message for an empty text', async () => {
     server = await startChatServer(() => ({ body: { choices: [{ message: { content: null } }] } }))
     const endpoint = openEndpoint({ url: server.url, model: 'm', retries })
     expect(await endpoint.complete(request)).toEqual({
       text: '',
       finish: 'stop',
+      flaw: 'nothing',
       promptTokens: 2,
       completionTokens: 0,
     })
+  })
+
+  it('sends the login of its address and shows it to nobody', async () => {
+    const said = { status: 400, body: { error: { message: 'user:pass-word is not to have this' } } }
+    server = await startChatServer(() => said)
+    const url = server.url.replace('//', '//user:pass-word@')
+    const endpoint = openEndpoint({ url, model: 'm', retries })
+    expect(endpoint.address).toBe(server.url)
+    const failed = await endpoint.complete(request).catch((error: Error) => error.message)
+    expect(failed).toContain(`${server.url}/chat/completions refuses (400: user:[hidden] is not`)
+    expect(server.asked[0].authorization).toBe(`Basic ${Buffer.from('user:pass-word').toString('base64')}`)
+    expect(() => openEndpoint({ url, model: 'm', key: 'k' })).toThrow(/a login in its address and a key/)
+    expect(() => openEndpoint({ url: server!.url, model: 'm', key: 'sk-1\nsk-2' })).toThrow(
+      /^The variable of --key-env holds a space, a line break or another character that no key has/,
+    )
   })
 
   it('refuses an address that is none', () => {

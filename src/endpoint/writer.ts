@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { Writer } from '../board/play.ts'
 import { UserError } from '../errors.ts'
 import { openKeyedLines } from '../keyed-lines.ts'
-import { type ChatRequest, type Endpoint, estimateTokens } from './chat.ts'
+import { type ChatRequest, type Endpoint, estimateTokens, type Flaw, flaws } from './chat.ts'
 
 export interface EndpointWriterOptions {
   endpoint: Endpoint
@@ -26,8 +26,11 @@ export interface EndpointWriterOptions {
 
 export interface EndpointWriter {
   write: Writer<null>
-  /** What was paid for so far, and the answers that an earlier run had paid for. */
-  spent(): { tokens: number; requests: number; kept: number }
+  /**
+   * What was paid for so far, the answers that an earlier run had paid for, and those that are not kept, by what they
+   * lack: another run asks for these again.
+   */
+  spent(): { tokens: number; requests: number; kept: number; flawed: Record<Flaw, number> }
   close(): Promise<void>
 }
 
@@ -36,7 +39,7 @@ const lineSchema = z.object({
   key: z.string(),
   text: z.string(),
   finish: z.enum(['stop', 'length']),
-  tokens: z.number(),
+  tokens: z.number().int().nonnegative(),
 })
 type Line = z.infer<typeof lineSchema>
 
@@ -48,6 +51,9 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
   const { endpoint, identity, concurrency, budget = Number.POSITIVE_INFINITY, onTokens = () => {} } = options
   const answers = await openKeyedLines(options.answers, lineSchema)
   const spent = { tokens: 0, requests: 0, kept: 0 }
+  const flawed = Object.fromEntries(flaws.map((flaw) => [flaw, 0])) as Record<Flaw, number>
+  /** Answers that the file is not to hold, for the other boards of this run. */
+  const unkept = new Map<string, Line>()
   /** Tokens that requests under way may still come to cost. */
   let reserved = 0
 
@@ -55,14 +61,18 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
   const answer = async (request: ChatRequest, key: string, most: number): Promise<Line> => {
     reserved += most
     try {
-      const { text, finish, promptTokens, completionTokens } = await endpoint.complete(
+      const { text, finish, flaw, promptTokens, completionTokens } = await endpoint.complete(
         request,
         options.signal,
       )
       spent.tokens += promptTokens + completionTokens
       spent.requests++
       const line: Line = { key, text, finish, tokens: completionTokens }
-      await answers.add(line)
+      if (flaw === null) await answers.add(line)
+      else {
+        unkept.set(key, line)
+        flawed[flaw]++
+      }
       onTokens(completionTokens)
       return line
     } finally {
@@ -81,11 +91,12 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     const lines: Line[] = []
     const missing: number[] = []
     jobs.forEach(({ key }, i) => {
-      const line = answers.get(key)
-      if (line) {
+      const line = unkept.get(key) ?? answers.get(key)
+      if (line === undefined || (line.text.trim() === '' && !unkept.has(key))) missing.push(i)
+      else {
         lines[i] = line
-        spent.kept++
-      } else missing.push(i)
+        if (!unkept.has(key)) spent.kept++
+      }
     })
 
     let next = 0
@@ -120,9 +131,10 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     if (refused !== null) {
       throw new UserError(
         `The budget of ${budget} tokens is spent (${spent.tokens} in ${spent.requests} answers; the next may take ` +
-          `${refused}): run the same again with a new budget. Every answer is kept.`,
+          `${refused}): run the same again with a new budget. Every answer is kept${unkept.size > 0 ? ' that has a text' : ''}.`,
       )
     }
+    if (lines.length > 0 && lines.every(({ text }) => text.trim() === '')) throw silent(flawed, lines.length)
 
     const texts = lines.map(({ text, finish, tokens }) => ({
       text: text.trim(),
@@ -132,7 +144,22 @@ export async function openEndpointWriter(options: EndpointWriterOptions): Promis
     }))
     return asks.map(({ seeds }) => texts.splice(0, seeds.length))
   }
-  return { write, spent: () => ({ ...spent }), close: () => answers.close() }
+  return { write, spent: () => ({ ...spent, flawed: { ...flawed } }), close: () => answers.close() }
+}
+
+/** What to do where a model says nothing at all, by its most frequent reason. */
+const advice: Record<Flaw, string> = {
+  limit:
+    'it thought until its limit of tokens: raise board.noteTokens and board.replyTokens, or ask it not to think',
+  filter: "the server's filter took them: choose another task or model",
+  nothing: 'the server sends no content: check its log, and that the model is one for chats',
+}
+
+function silent(flawed: Record<Flaw, number>, count: number): UserError {
+  const [worst] = flaws.toSorted((a, b) => flawed[b] - flawed[a])
+  return new UserError(
+    `Every text that the model was asked for is empty (${count} of ${count}); ${advice[worst]}. None is kept.`,
+  )
 }
 
 function keyOf(identity: readonly string[], request: ChatRequest): string {

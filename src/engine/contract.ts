@@ -12,6 +12,9 @@
  * The four verbs follow the Tinker API (sample, forward, forward_backward, optim_step), so that one experiment
  * runs on any engine.
  */
+import type { ChatTokenizer } from '../tokens/chat.ts'
+
+export type { ChatMessage, ChatTokenizer } from '../tokens/chat.ts'
 
 export type Tokens = readonly number[]
 
@@ -135,21 +138,6 @@ export interface Policy {
   load(folder: string): Promise<void>
   /** Frees what this policy alone holds. */
   dispose(): void
-}
-
-/** The checkpoint's own tokenizer and chat template. */
-export interface ChatTokenizer {
-  encode(text: string): number[]
-  decode(tokens: Tokens): string
-  /** Token ids of a chat, rendered by the checkpoint's template, up to where the assistant's reply begins. */
-  chat(messages: readonly ChatMessage[]): number[]
-  /** Token ids that end a reply. */
-  readonly stop: readonly number[]
-}
-
-export interface ChatMessage {
-  role: 'system' | 'user' | 'assistant'
-  content: string
 }
 
 export interface Engine {

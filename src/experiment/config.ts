@@ -11,9 +11,11 @@ import type { Device } from '../engine/onnx/device.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { plainAddress, tinkerAddress } from '../http.ts'
 import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
+import type { TemplateArguments } from '../tokens/template.ts'
 import type { Credit } from '../train/credit/types.ts'
 import type { TrainSampling } from '../train/loop.ts'
 import type { TrainChoices } from '../train/options.ts'
@@ -44,6 +46,8 @@ export interface ExperimentChoices {
   /** Training seeds: each arm is trained once with each. */
   seeds?: number[]
   grader?: Grader
+  /** What chat templates are given beside the chat: `{ enable_thinking: false }`. */
+  template?: TemplateArguments
   engine?: EngineChoices
 }
 
@@ -93,11 +97,12 @@ export interface Experiment {
   evaluation: Settings['evaluation'] & { sampling: Sampling }
   seeds: number[]
   grader: Grader
+  template: TemplateArguments
   engine: EngineChoice
 }
 
 /** The built-in policy's folder. It stands beside src/ in a checkout and beside dist/ in an installed package. */
-export const builtInModel = fileURLToPath(new URL('../../policies/word-problems', import.meta.url))
+export const builtInModel = fileURLToPath(new URL('../../policies/small', import.meta.url))
 
 /**
  * Completes and checks an experiment.
@@ -161,6 +166,7 @@ export function defineExperiment(choices: ExperimentChoices = {}): Experiment {
     },
     seeds: known.seeds ?? settings.seeds,
     grader: known.grader ?? mathGrader,
+    template: known.template ?? {},
     engine: engineOf(known),
   }
 }
@@ -183,6 +189,8 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
   if (urls === undefined || urls.length === 0) {
     throw new UserError('The engine tinker needs a server: give --url http://host:8000.')
   }
+  // They are written into the run's folder.
+  for (const url of urls) plainAddress(url, tinkerAddress)
   if (model === undefined) {
     throw new UserError("The engine tinker needs --model: give the model's name at the server.")
   }
@@ -307,7 +315,17 @@ const choicesSchema = z.strictObject({
     })
     .optional(),
   grader: z
-    .custom<Grader>((value) => typeof value === 'object' && value !== null && 'grade' in value)
+    .custom<Grader>(
+      (value) => isObject(value) && isFunction((value as Partial<Grader>).grade),
+      'must be a grader, such as { name, version, grade }',
+    )
+    .refine(
+      ({ name, version }) => [name, version].every((said) => typeof said === 'string' && said !== ''),
+      'must have a name and a version, by which its grades are known',
+    )
+    .optional(),
+  template: z
+    .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
     .optional(),
   engine: z
     .strictObject({

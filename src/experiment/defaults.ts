@@ -4,11 +4,12 @@
  */
 import type { Sampling } from '../board/protocol.ts'
 import type { TrainSampling } from '../train/loop.ts'
+import { referenceSizes, type Sizes } from '../tasks/sizes.ts'
 import type { TrainOptions } from '../train/options.ts'
 
 export interface Settings {
   /** How many problems a task gives that an experiment does not name. */
-  problems: { train: number; holdout: number }
+  problems: Sizes
   board: {
     /** Seats of a protocol that does not state them: copies of the model. */
     copies: number
@@ -31,7 +32,7 @@ export interface Settings {
 
 /** The reference experiment's settings (Qwen2.5-1.5B-Instruct on GSM8K). */
 export const referenceSettings: Settings = {
-  problems: { train: 512, holdout: 120 },
+  problems: referenceSizes,
   board: { copies: 4, noteTokens: 256, replyTokens: 384, readTokens: 1536 },
   train: {
     steps: 40,

@@ -1,8 +1,8 @@
 /** Opens the engines that an experiment asks for, and names what decides their numbers. The one door to engine/. */
 import { createHash } from 'node:crypto'
-import { open, readdir, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { readModelConfig } from '../engine/checkpoint/config.ts'
+import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/model.ts'
@@ -24,7 +24,7 @@ export async function findModel(
   options: LocateOptions = {},
 ): Promise<FoundModel> {
   if (engine.name === 'onnx') {
-    const located = await locateModel(model, options)
+    const located = await locateModel(model, { ...options, check: readModelConfig })
     return { ...located, sha256: await fingerprint(located.folder) }
   }
   const located = await locateModel(engine.tokenizer ?? model, { ...options, tokenizerOnly: true }).catch(
@@ -36,7 +36,7 @@ export async function findModel(
       )
     },
   )
-  const files = await fingerprint(located.folder, tokenizerFile)
+  const files = await tokenizerFingerprint(located.folder)
   return { ...located, name: model, sha256: sha256(JSON.stringify([model, files])) }
 }
 
@@ -91,15 +91,21 @@ export async function openEngine(
   onNotice: (text: string) => void = () => {},
 ): Promise<Engine> {
   const { folder, name } = found ?? (await findModel(experiment, { onNotice }))
-  const { engine } = experiment
+  const { engine, template } = experiment
   // Loaded here, since a command that needs no engine should not wait for one.
   if (engine.name === 'tinker') {
     const { openTinkerEngine } = await import('../engine/tinker/index.ts')
     const key = process.env.TINKER_API_KEY
-    return openTinkerEngine({ urls: engine.urls, key, model: name, tokenizer: folder, onNotice })
+    return openTinkerEngine({ urls: engine.urls, key, model: name, tokenizer: folder, template, onNotice })
   }
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
-  const opened = await openOnnxEngine({ model: folder, name, device: engine.device, threads: engine.threads })
+  const opened = await openOnnxEngine({
+    model: folder,
+    name,
+    device: engine.device,
+    threads: engine.threads,
+    template,
+  })
   for (const notice of opened.notices ?? []) onNotice(notice)
   return opened
 }
@@ -123,60 +129,4 @@ export function decidingVersions({ grader, engine }: Experiment): Record<string,
 
 export function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** Files of a checkpoint that decide what it computes, and of these the ones that are no weights. */
-const decisive = /^(config\.json|tokenizer(_config)?\.json|chat_template\.(jinja|json)|.*\.safetensors)$/
-const tokenizerFile = /^(config\.json|tokenizer(_config)?\.json|chat_template\.(jinja|json))$/
-
-/** Bytes at each end of a file that are hashed; a file up to twice as long is hashed whole. */
-const HASHED = 16 * 1024 * 1024
-
-/**
- * A fingerprint of a checkpoint folder: names, sizes and contents, of very large files the contents of both ends.
- * Where the folder lies is no part of it.
- *
- * @throws UserError for a folder that is not there or holds no checkpoint.
- */
-export async function fingerprint(folder: string, files = decisive): Promise<string> {
-  const names = (await readdir(folder).catch(() => [])).filter((name) => files.test(name)).sort()
-  if (!names.includes('config.json')) {
-    throw new UserError(
-      `There is no checkpoint in ${folder}: give --model a folder in Hugging Face's layout (config.json, ` +
-        'tokenizer.json, model.safetensors).',
-    )
-  }
-  return hashFiles(folder, names)
-}
-
-/** The same for an adapter's folder in PEFT's layout; its optimiser's state is no part of it. */
-export function adapterFingerprint(folder: string): Promise<string> {
-  return hashFiles(folder, ['adapter_config.json', 'adapter_model.safetensors'])
-}
-
-async function hashFiles(folder: string, names: readonly string[]): Promise<string> {
-  const hash = createHash('sha256')
-  for (const name of names) {
-    const path = join(folder, name)
-    const { size } = await stat(path)
-    hash.update(`${name} ${size}\n`)
-    const file = await open(path)
-    try {
-      const ends =
-        size <= 2 * HASHED
-          ? [[0, size]]
-          : [
-              [0, HASHED],
-              [size - HASHED, size],
-            ]
-      for (const [start, end] of ends) {
-        const bytes = Buffer.alloc(end - start)
-        await file.read(bytes, 0, bytes.length, start)
-        hash.update(bytes)
-      }
-    } finally {
-      await file.close()
-    }
-  }
-  return hash.digest('hex')
 }

@@ -9,13 +9,14 @@ import { policyWriter } from '../board/policy-writer.ts'
 import type { Protocol } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
 import { openEndpoint } from '../endpoint/chat.ts'
-import { openEndpointWriter } from '../endpoint/writer.ts'
+import { type EndpointWriter, openEndpointWriter } from '../endpoint/writer.ts'
+import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { LocateOptions } from '../hub/model.ts'
 import { bootstrapMean, type Interval, passAt } from '../stats/index.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, findModels, openEngines, versions } from './engine.ts'
+import { decidingVersions, findModels, openEngines, versions } from './engine.ts'
 import { evaluationPlay, openAuthors } from './job.ts'
 import { openKeptTexts } from './kept-texts.ts'
 import { checkPrompts } from './preflight.ts'
@@ -79,7 +80,7 @@ export async function evaluateModel(experiment: Experiment, options: EvaluationO
     options.onProgress?.({ problems, of, newTokens, ...expected.left() })
   }
   const player = options.endpoints
-    ? await endpointPlayer(options, options.endpoints, tell)
+    ? await endpointPlayer(experiment, options, options.endpoints, tell)
     : await enginePlayer(experiment, options, holdout, tell)
   const boards: { protocol: Protocol; played: Episode[] }[] = []
   try {
@@ -194,14 +195,7 @@ interface Player {
   /** What played, for the record. */
   record(): {
     models: { policy: string; model: string; sha256: string | null; adapter: string | null }[]
-    endpoints: {
-      url: string
-      model: string
-      answers: string
-      tokens: number
-      requests: number
-      kept: number
-    }[]
+    endpoints: ({ url: string; model: string; answers: string } & ReturnType<EndpointWriter['spent']>)[]
   }
   close(): Promise<void>
 }
@@ -250,7 +244,7 @@ async function enginePlayer(
         close.push(async () => {
           for (const { policy } of authors.values()) policy.dispose()
         })
-        const identity = [starts, experiment.engine, textVersions, readTokens]
+        const identity = [starts, experiment.engine, experiment.template, textVersions, readTokens]
         return kept.writer(policyWriter(authors, { readTokens, onTokens, signal }), identity)
       },
       record: () => ({ models: different, endpoints: [] }),
@@ -267,24 +261,18 @@ async function enginePlayer(
 }
 
 async function endpointPlayer(
-  { signal }: EvaluationOptions,
+  { template }: Experiment,
+  { signal, onNotice }: EvaluationOptions,
   endpoints: Readonly<Record<string, EndpointChoice>>,
   onTokens: (newTokens: number) => void,
 ): Promise<Player> {
   const opened = await Promise.all(
-    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => ({
-      policy,
-      model,
-      url,
-      answers: rest.answers,
-      writer: await openEndpointWriter({
-        endpoint: openEndpoint({ url, model, key }),
-        identity: [url, model],
-        onTokens,
-        signal,
-        ...rest,
-      }),
-    })),
+    Object.entries(endpoints).map(async ([policy, { url, model, key, ...rest }]) => {
+      const endpoint = openEndpoint({ url, model, key, template, onNotice })
+      const identity = [endpoint.address, model, JSON.stringify(template)]
+      const writer = await openEndpointWriter({ endpoint, identity, onTokens, signal, ...rest })
+      return { policy, model, url: endpoint.address, answers: rest.answers, writer }
+    }),
   )
   return {
     writer: async () => byPolicy(new Map(opened.map(({ policy, writer }) => [policy, writer.write]))),

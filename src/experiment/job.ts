@@ -4,14 +4,13 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { z } from 'zod'
 import { finalScores } from '../board/counts.ts'
 import { type Played, type PlayOptions, play } from '../board/play.ts'
 import { type Author, policyWriter, type Rollout } from '../board/policy-writer.ts'
 import { type Protocol, type Sampling, sharedPolicy } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
+import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
 import type { DownloadProgress } from '../hub/model.ts'
 import { seedOf } from '../random.ts'
 import { type Expected, type JobLog, openJobLog, readJob } from '../record/job-log.ts'
@@ -260,12 +259,4 @@ export function outcomeOf(
     episodes: episodes(rollouts.filter(({ phase }) => phase === 'evaluation')),
     lastBatch: episodes(rollouts.filter(({ phase, step }) => phase === 'train' && step === progress.steps)),
   }
-}
-
-/** Rank and alpha of an adapter, which a policy must be made with before the adapter can be loaded. */
-export function adapterShape(folder: string): Promise<{ rank: number; alpha: number }> {
-  const schema = z
-    .looseObject({ r: z.number().int().positive(), lora_alpha: z.number().positive() })
-    .transform(({ r, lora_alpha }) => ({ rank: r, alpha: lora_alpha }))
-  return readJsonFile(join(folder, 'adapter_config.json'), schema)
 }

@@ -2,11 +2,12 @@
 import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { protocolRecord } from '../board/protocol.ts'
+import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import { type ArmRecord, kind, type RunRecord, type SharedRecord, schemaVersion } from '../record/schema.ts'
 import type { Problem, Split } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import { builtInModel, type Experiment } from './config.ts'
-import { adapterFingerprint, decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
+import { decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
 
 /** The whole of experiment.json. Seeds are no part of the identity: adding one pays for that one alone. */
 export async function recordOf(experiment: Experiment, found: FoundModels, split: Split): Promise<RunRecord> {
@@ -38,7 +39,7 @@ export const modelName = (model: string): string =>
   model === builtInModel ? 'word-problems (built-in)' : model
 
 function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split): SharedRecord {
-  const { task, grader, engine, evaluation, board } = experiment
+  const { task, grader, engine, evaluation, board, template } = experiment
   return {
     task: { name: task.name, ...task.config },
     data: {
@@ -48,6 +49,7 @@ function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split
       sha256: sha256(JSON.stringify([train, holdout].map((rows) => rows.map(problemKey)))),
     },
     evaluation: { ...evaluation, readTokens: board.readTokens },
+    template,
     grader: { name: grader.name, version: grader.version },
     // Where the servers are decides nothing: a run may go on at another address.
     engine: engine.name === 'tinker' ? { name: engine.name } : { ...engine },

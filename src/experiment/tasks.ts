@@ -1,7 +1,9 @@
 /** Which task a name on the command line means, and how an experiment's own task is made smaller. Reads no problems. */
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
+import { clues } from '../tasks/clues.ts'
 import { fromFile } from '../tasks/files.ts'
+import { insight } from '../tasks/insight.ts'
 import { gsm8k, math, svamp } from '../tasks/named.ts'
 import type { Problem, Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
@@ -10,20 +12,26 @@ import { referenceSettings, type Settings } from './defaults.ts'
 type Sizes = Settings['problems']
 
 /**
- * `word-problems`, `gsm8k`, `svamp` or `math`; or a path: a file of rows (.jsonl, .parquet), SVAMP.json, or a folder
- * with GSM8K's train.jsonl and test.jsonl.
+ * A generated world, `word-problems`, `clues` or `insight`; `gsm8k`, `svamp` or `math`; or a path: a file of rows
+ * (.jsonl, .parquet), SVAMP.json, or a folder with GSM8K's train.jsonl and test.jsonl.
  */
 export function taskNamed(name: string, sizes: Partial<Sizes>): Task {
   const size = { ...referenceSettings.problems, ...sizes }
-  if (name === 'word-problems') return wordProblems(size)
+  const world = { 'word-problems': wordProblems, clues, insight }[name]
+  if (world !== undefined) return world(size)
   if (name === 'gsm8k') return gsm8k(size)
   if (name === 'svamp') return svamp(size)
   if (name === 'math') return math(size)
   if (/\.(jsonl|parquet)$/.test(name)) return fromFile(name, size)
   if (name.endsWith('SVAMP.json')) return svamp({ ...size, path: name })
+  if (name.endsWith('.json')) {
+    throw new UserError(
+      `${name} is one JSON value: give a task's rows one a line, as .jsonl, or as .parquet.`,
+    )
+  }
   if (/[\\/]/.test(name)) return gsm8k({ ...size, folder: join(name) })
   throw new UserError(
-    `There is no task "${name}": give word-problems, gsm8k, svamp, math, a .jsonl or .parquet file, a SVAMP.json, or ` +
+    `There is no task "${name}": give word-problems, clues, insight, gsm8k, svamp, math, a .jsonl or .parquet file, a SVAMP.json, or ` +
       "./folder with GSM8K's train.jsonl and test.jsonl.",
   )
 }

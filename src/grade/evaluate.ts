@@ -83,7 +83,8 @@ export function children(e: Expression): readonly Expression[] {
 }
 
 const add = (a: Complex, b: Complex): Complex => ({ re: a.re + b.re, im: a.im + b.im })
-const negate = (a: Complex): Complex => ({ re: -a.re, im: -a.im })
+/** Without a negative zero: that would be the other side of a branch cut, -i for the root of -1. */
+const negate = (a: Complex): Complex => ({ re: 0 - a.re, im: 0 - a.im })
 const scale = (a: Complex, by: number): Complex => ({ re: a.re * by, im: a.im * by })
 const real = (re: number): Complex => ({ re, im: 0 })
 
@@ -100,18 +101,23 @@ function divide(a: Complex, b: Complex): Complex {
   return { re: (a.re * b.re + a.im * b.im) / size, im: (a.im * b.re - a.re * b.im) / size }
 }
 
+/** A negative real number that carries an imaginary rounding error lies on the branch cut, not beside it. */
 const logarithm = (a: Complex): Complex =>
   a.re === 0 && a.im === 0
     ? NOT_A_NUMBER
-    : { re: Math.log(Math.hypot(a.re, a.im)), im: Math.atan2(a.im, a.re) }
+    : {
+        re: Math.log(Math.hypot(a.re, a.im)),
+        im: Math.abs(a.im) <= 1e-14 * -a.re ? Math.PI : Math.atan2(a.im, a.re),
+      }
 
 function exponential(a: Complex): Complex {
   const size = Math.exp(a.re)
   return a.im === 0 ? real(size) : { re: size * Math.cos(a.im), im: size * Math.sin(a.im) }
 }
 
-/** Principal value. */
+/** Principal value; an infinite base has none, though its 0th power would be 1 in doubles. */
 function power(base: Complex, exponent: Complex): Complex {
+  if (!Number.isFinite(base.re)) return NOT_A_NUMBER
   if (base.im === 0 && exponent.im === 0) {
     const value = base.re ** exponent.re
     if (!Number.isNaN(value)) return real(value)
@@ -177,7 +183,10 @@ const OPERATIONS: Record<
   floor: onReals((x) => Math.floor(snap(x))),
   ceil: onReals((x) => Math.ceil(snap(x))),
   factorial: onReals((x) => factorial(snap(x))),
-  binomial: (n, k) => divide(fallingFactorial(n, snap(k.re)), real(factorial(snap(k.re)))),
+  binomial: (n, k) =>
+    Math.abs(k.im) < 1e-12
+      ? divide(fallingFactorial(n, snap(k.re)), real(factorial(snap(k.re))))
+      : NOT_A_NUMBER,
   percent: (a) => scale(a, 0.01),
   degrees: (a) => scale(a, Math.PI / 180),
   scaled: multiply,
@@ -216,9 +225,13 @@ export function approximateValue(e: Expression, at: ReadonlyMap<string, number>)
     const odd = oddRoot(e.args[1])
     if (odd !== null) {
       const base = approximateValue(e.args[0], at)
+      if (Number.isNaN(base.re)) return NOT_A_NUMBER
       return power(root(base, real(odd.index)), real(odd.power))
     }
   }
-  const [a, b = real(0)] = e.args.map((arg) => approximateValue(arg, at))
+  const args = e.args.map((arg) => approximateValue(arg, at))
+  // No operation makes a value of what has none: not 0 times it, nor its 0th power.
+  if (args.some((arg) => Number.isNaN(arg.re) || Number.isNaN(arg.im))) return NOT_A_NUMBER
+  const [a, b = real(0)] = args
   return OPERATIONS[e.name](a, b)
 }

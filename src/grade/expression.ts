@@ -3,8 +3,9 @@
  * (tokens.ts). Text and depth are bounded, so time is too; what it cannot read is null, never an exception. It decides
  * nothing (see math-equal.ts) and touches nothing.
  */
-import { add, decimal, divide, type Rational } from './rational.ts'
-import { type ElementaryFunction, FILLERS, type Token, tokenize, Unreadable } from './tokens.ts'
+import { openCursor, unitLength } from './cursor.ts'
+import { add, divide, type Rational } from './rational.ts'
+import { type ElementaryFunction, FILLERS, type Reading, type Token, tokenize, Unreadable } from './tokens.ts'
 
 /** Text longer than this (in UTF-16 units) is no answer and is not parsed. */
 export const LONGEST_EXPRESSION = 1024
@@ -48,7 +49,7 @@ export type Expression =
   | { kind: 'number'; value: Rational; rounded: boolean }
   /** Digits with a base as subscript, such as 1101_2. */
   | { kind: 'based'; digits: string; base: string }
-  /** A variable, or one of the constants `pi`, `e`, `i`, `infinity`. */
+  /** A variable, one of the constants `pi`, `e`, `i`, `infinity`, or a set of numbers such as `ℝ`. */
   | { kind: 'symbol'; name: string }
   | { kind: 'call'; name: Operation; args: Expression[] }
   /** Tuple, interval or set; '' for a bare list (`1, 2`, `1 and 2`). `close` is the bracket of the opening's kind. */
@@ -57,16 +58,20 @@ export type Expression =
   | { kind: 'union'; parts: Expression[] }
   /** `3 : 4`, `1 : 2 : 3`. */
   | { kind: 'ratio'; parts: Expression[] }
+  /**
+   * A time of day. `bare` is what else it may mean: `6:10` a ratio, the 10 of `10 AM` a number.
+   */
+  | { kind: 'time'; hour: number; minute: number; half: 'am' | 'pm' | null; bare: Expression | null }
   /** sides[0] operators[0] sides[1] operators[1] ... */
   | { kind: 'relation'; operators: Relation[]; sides: Expression[] }
   /** An answer in words, lower case. */
   | { kind: 'words'; text: string }
 
-/** The expression that `text` writes, or null. `thousands`: read 1,234 as one number rather than as two. */
-export function parseExpression(text: string, options: { thousands: boolean }): Expression | null {
+/** The expression that `text` writes, read in that way; or null. */
+export function parseExpression(text: string, reading: Reading): Expression | null {
   if (text.length > LONGEST_EXPRESSION) return null
   try {
-    return parseTokens(tokenize(text, options.thousands))
+    return parseTokens(tokenize(text, reading))
   } catch (error) {
     if (error instanceof Unreadable) return null
     throw error
@@ -96,30 +101,12 @@ const CLOSES = new Map<string, Bracket>([
 ])
 
 function parseTokens(tokens: readonly Token[]): Expression {
-  let at = 0
+  const cursor = openCursor(tokens)
+  const { peek, mark, advance, accept, expect } = cursor
   let depth = 0
   /** Open `|...|` groups: inside one, a bar closes it. */
   let bars = 0
-  /** What is left of a number of which `\frac12` has taken the first digit. */
-  let rest: Token | null = null
 
-  const peek = (ahead = 0): Token | undefined => (rest && ahead === 0 ? rest : tokens[at + ahead])
-  const mark = (ahead = 0): string => {
-    const token = peek(ahead)
-    return token?.type === 'mark' ? token.text : ''
-  }
-  const advance = (): void => {
-    rest = null
-    at++
-  }
-  const accept = (text: string): boolean => {
-    if (mark() !== text) return false
-    advance()
-    return true
-  }
-  const expect = (text: string): void => {
-    if (!accept(text)) throw new Unreadable()
-  }
   const nested = (parse: () => Expression): Expression => {
     if (++depth > DEEPEST) throw new Unreadable()
     const result = parse()
@@ -128,6 +115,12 @@ function parseTokens(tokens: readonly Token[]): Expression {
   }
   const separates = (): boolean => mark() === ',' || mark() === ';'
   const ends = (): boolean => peek() === undefined || CLOSES.has(mark())
+  /** Whether an item ends before the token so many places on. */
+  const itemEnds = (ahead: number): boolean =>
+    peek(ahead) === undefined ||
+    CLOSES.has(mark(ahead)) ||
+    RELATIONS.has(mark(ahead)) ||
+    /^[,;]$/.test(mark(ahead))
 
   /** Items up to a closing bracket or the end; doubled and trailing separators count once. */
   function items(): Expression[] {
@@ -153,9 +146,34 @@ function parseTokens(tokens: readonly Token[]): Expression {
   }
 
   function ratio(): Expression {
+    const time = timeOfDay()
+    if (time !== null) return time
     const parts = [union()]
     while (accept(':')) parts.push(union())
     return parts.length === 1 ? parts[0] : { kind: 'ratio', parts }
+  }
+
+  /** `10:30`, `1:03 PM`, `10 AM`, and nothing of the item after them; else null, and nothing is taken. */
+  function timeOfDay(): Expression | null {
+    const [first, second] = [peek(), mark(1) === ':' ? peek(2) : undefined]
+    if (first?.type !== 'number' || !/^(?:1?\d|2[0-4])$/.test(first.digits)) return null
+    const minutes = second?.type === 'number' && /^[0-5]\d$/.test(second.digits) ? second.digits : null
+    const length = minutes === null ? 1 : 3
+    const named = peek(length)
+    const half = named?.type === 'half' ? named.text : null
+    if (half === null && minutes === null) return null
+    const end = half === null ? length : length + 1
+    if (!itemEnds(end)) return null
+    const hour: Expression = { kind: 'number', value: first.value, rounded: false }
+    const isByTheClock = /^1[0-2]$/.test(first.digits) && /[05]$/.test(minutes ?? '')
+    const isRatio = second?.type === 'number' && half === null && minutes?.[0] !== '0' && !isByTheClock
+    const bare: Expression | null = isRatio
+      ? { kind: 'ratio', parts: [hour, { kind: 'number', value: second.value, rounded: false }] }
+      : minutes === null
+        ? hour
+        : null
+    advance(end)
+    return { kind: 'time', hour: Number(first.digits), minute: Number(minutes ?? 0), half, bare }
   }
 
   function union(): Expression {
@@ -187,29 +205,15 @@ function parseTokens(tokens: readonly Token[]): Expression {
   }
 
   /**
-   * Steps over words and units after a quantity, with their powers and quotients, where nothing of the item comes
-   * after them. Of a quantity with variables, a single letter is one more variable.
+   * Steps over a unit after a quantity where nothing of the item comes after it. Of a quantity with variables, a
+   * single letter is one more variable.
    */
   function skipUnits(quantity: Expression): boolean {
     const first = peek()
     if (first?.type === 'unit' && first.text.length === 1 && hasVariable(quantity)) return false
-    const isUnit = (i: number) => peek(i)?.type === 'words' || peek(i)?.type === 'unit'
-    let i = mark() === '(' ? 1 : 0
-    if (!isUnit(i)) return false
-    while (isUnit(i)) {
-      i++
-      // A power of a unit: cm^2, cm^{2}.
-      if (mark(i) === '^') i += mark(i + 1) === '{' ? 4 : 2
-      // A quotient or a product of units (km/h), and a letter among words.
-      if (/^[/*-]$/.test(mark(i)) && isUnit(i + 1)) i++
-      else if (mark(i) === '/' && peek(i + 1)?.type === 'symbol') i += 2
-      else if (peek(i)?.type === 'symbol' && isUnit(i + 1)) i++
-    }
-    if (mark() === '(' && mark(i++) !== ')') return false
-    const next = mark(i)
-    if (peek(i) !== undefined && !CLOSES.has(next) && !RELATIONS.has(next) && next !== ',' && next !== ';')
-      return false
-    for (; i > 0; i--) advance()
+    const length = unitLength(cursor)
+    if (length === 0 || !itemEnds(length)) return false
+    advance(length)
     return true
   }
 
@@ -295,6 +299,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
         advance()
         return whole(10n ** BigInt(token.power))
       }
+      if (token.type === 'half') throw new Unreadable()
       return marked(token.text)
     })
   }
@@ -310,7 +315,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
     if (mark() === 'frac' && isPlainFraction()) return call('add', number, primary())
     const [numerator, slash, denominator] = [peek(), mark(1), peek(2)]
     if (numerator?.type === 'number' && numerator.space && slash === '/' && denominator?.type === 'number') {
-      for (let i = 0; i < 3; i++) advance()
+      advance(3)
       const part = divide(numerator.value, denominator.value)
       const value = part && add(token.value, part)
       if (!value) throw new Unreadable()
@@ -342,7 +347,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
       const inside = [peek(1), peek(2)]
       if ((inside[0]?.type === 'symbol' || inside[0]?.type === 'number') && mark(2) === ')') {
         name += `(${inside[0].type === 'number' ? inside[0].digits : inside[0].text})`
-        for (let i = 0; i < 3; i++) advance()
+        advance(3)
       }
     }
     return { kind: 'symbol', name }
@@ -351,7 +356,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
   /** The text of a subscript: one token or a group. */
   function subscript(): string {
     const nameOf = (token: Token | undefined): string => {
-      if (token === undefined || token.type === 'scale') throw new Unreadable()
+      if (token === undefined || token.type === 'scale' || token.type === 'half') throw new Unreadable()
       return token.type === 'number' ? token.digits : token.text
     }
     if (!accept('{')) {
@@ -411,14 +416,8 @@ function parseTokens(tokens: readonly Token[]): Expression {
 
   /** A command's argument: a group, one digit or one token. */
   function argument(): Expression {
-    const token = peek()
-    if (token?.type === 'number' && /^\d{2,}$/.test(token.digits)) {
-      const [first, others] = [token.digits[0], token.digits.slice(1)]
-      const value = decimal(others)
-      if (!value) throw new Unreadable()
-      rest = { type: 'number', value, rounded: false, digits: others, space: false }
-      return whole(BigInt(first))
-    }
+    const digit = cursor.takeDigit()
+    if (digit !== null) return whole(digit)
     return primary()
   }
 
@@ -492,10 +491,10 @@ function parseTokens(tokens: readonly Token[]): Expression {
     return { kind: 'matrix', rows: rows.filter((row) => row.length > 0) }
   }
 
-  // Words that say nothing, before the answer.
-  for (let token = peek(); token !== undefined; token = peek()) {
+  // Words and signs that say nothing, before the answer.
+  for (let token = peek(), first = true; token !== undefined; token = peek(), first = false) {
     const filler = token.type === 'words' && FILLERS.has(token.text)
-    if (!filler && !(at > 0 && (mark() === ':' || mark() === '='))) break
+    if (!filler && mark() !== '≈' && mark() !== '=' && (first || mark() !== ':')) break
     advance()
   }
   const found = items()

@@ -1,16 +1,19 @@
 /**
  * Decides whether a reply's final answer equals the gold, as mathematics. Touches nothing but its two arguments.
  *
- * Plain numbers are compared digit by digit (the fast path). Anything else is parsed (expression.ts) and compared
- * by kind: numbers exactly, expressions by their values at fixed sample points (two analytic expressions that
- * agree at eight generic points are equal, in practice), collections item by item. Text is at most
- * LONGEST_EXPRESSION long and no step searches or simplifies, so the time is bounded, whatever the reply holds.
+ * Plain numbers are compared digit by digit (the fast path). Anything else is parsed (expression.ts), in each way that
+ * it may be read, and compared: first as written, so that one text in two faces is equal whatever it says; then by
+ * kind, numbers exactly, expressions by their values at fixed sample points (two analytic expressions that agree at
+ * eight generic points are equal, in practice), collections item by item. Text is at most LONGEST_EXPRESSION long and
+ * no step searches or simplifies, so the time is bounded, whatever the reply holds.
  */
 import { random } from '../random.ts'
 import { readAnswer } from './answer.ts'
+import { plainCharacters } from './characters.ts'
 import { approximateValue, type Complex, children, exactValue, variables } from './evaluate.ts'
 import { type Expression, LONGEST_EXPRESSION, parseExpression } from './expression.ts'
 import { compare, magnitude, multiply, subtract } from './rational.ts'
+import { asUnion, type RelationExpression, solutions } from './sets.ts'
 
 /** True when the reply states a final answer and it equals `gold`. Never throws; false for a reply without one. */
 export function mathEqual(reply: string, gold: string): boolean {
@@ -27,10 +30,29 @@ export function answersEqual(answer: string, gold: string): boolean {
   if (given === wanted) return true
   const [a, g] = [plainNumber(given), plainNumber(wanted)]
   if (a !== null && g !== null && (a === g || !(a.includes('.') || g.includes('.')))) return a === g
+  const [choice, goldChoice] = [readChoice(given), readChoice(wanted)]
+  if (choice !== null && goldChoice !== null) return choice.letter === goldChoice.letter
+  if (choice !== null) return answersEqual(choice.letter, wanted) || answersEqual(choice.text, wanted)
+  if (goldChoice !== null)
+    return answersEqual(given, goldChoice.letter) || answersEqual(given, goldChoice.text)
   const readings = readingsOf(given)
   const golds = readingsOf(wanted)
   if (readings.length === 0 || golds.length === 0) return plainText(given) === plainText(wanted)
   return readings.some((reading) => golds.some((read) => equal(reading, read)))
+}
+
+const FACE = /\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}/g
+const CHOICE =
+  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)\(([A-J])\)(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
+
+/** An option's letter in brackets with what the option says, `\textbf{(B)}\ 12`; null for anything else. */
+function readChoice(text: string): { letter: string; text: string } | null {
+  const found = CHOICE.exec(plainCharacters(text).replace(FACE, '$1'))
+  if (!found || /\([A-J]\)/.test(found[3])) return null
+  // What was opened before the letter is closed after the text.
+  let said = found[3]
+  for (const _ of found[1].matchAll(/\{/g)) said = said.replace(/\}(?:[ $.]|\\[)\]])*$/, '')
+  return { letter: found[2], text: said }
 }
 
 const PLAIN = /^(?:\\?[$€£])?\s?([-+\u2212]?)\s?(?:\\?[$€£])?\s?(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d*))?\s?\$?$/
@@ -45,21 +67,50 @@ function plainNumber(text: string): string | null {
   return (match[1] === '-' || match[1] === '\u2212') && digits !== '0' ? `-${digits}` : digits
 }
 
-/** What a text may mean: 1,234 is one number or a list of two. */
+/** What a text may mean: 1,234 is one number or a list of two, and `2 abc` has a unit or three variables. */
 function readingsOf(text: string): Expression[] {
-  const readings = [parseExpression(text, { thousands: true })]
-  if (/\d,\d{3}/.test(text)) readings.push(parseExpression(text, { thousands: false }))
-  return readings.filter((reading) => reading !== null).map(expandSigns)
+  // A list does not write a number with zeros before it: 10,000 is one number.
+  const lists = /,/.test(text) && !/\d(?:,|\{,\}) ?(?:\\! ?)?0\d\d(?!\d)/.test(text) ? [true, false] : [true]
+  const letters = /[\d})] ?[A-Za-z]{3}/.test(text) ? [false, true] : [false]
+  return lists
+    .flatMap((thousands) => letters.map((variables) => parseExpression(text, { thousands, variables })))
+    .filter((reading) => reading !== null)
+    .map(expandSigns)
 }
 
 /** Text that the grammar does not know, stripped of what only sets it. */
 function plainText(text: string): string {
-  return text
-    .replace(/\\(?:left|right|displaystyle|text[a-z]*|math[a-z]*|mbox|operatorname)(?![a-zA-Z])/g, '')
+  return plainCharacters(text)
+    .replace(
+      /(\\\\)|\\(?:left|right|displaystyle|boxed|fbox)(?![a-zA-Z])|\\[()[\],;:! $]|[\s$~*]/g,
+      (_, row) => row ?? '',
+    )
+    .replace(/\\(?:text[a-z]*|math[a-z]*|mbox|operatorname)\{([^{}]*)\}/g, '$1')
     .replace(/\\[dtc]frac/g, '\\frac')
-    .replace(/\\[,;:! $]|[\s$~*{}]/g, '')
-    .replace(/[.,;:]+$/, '')
+    .replace(/\{([^{}\\])\}/g, '$1')
+    .replace(/^\{(.*)\}$/, '$1')
+    .replace(/[.,;:]{1,4}$/, '')
     .toLowerCase()
+}
+
+/* One expression written twice */
+
+/** The same tree. True also where neither has a value, as `1/2004!` has none in doubles. */
+function same(a: Expression, b: Expression): boolean {
+  if (a.kind === 'number' && b.kind === 'number') return compare(a.value, b.value) === 0n
+  const [parts, others] = [children(a), children(b)]
+  return (
+    label(a) === label(b) && parts.length === others.length && parts.every((part, i) => same(part, others[i]))
+  )
+}
+
+/** All of a node but its parts. */
+function label(e: Expression): string {
+  const own =
+    e.kind === 'matrix'
+      ? e.rows.map((row) => row.length)
+      : { ...e, args: 0, items: 0, sides: 0, parts: 0, bare: 0 }
+  return e.kind === 'number' ? 'number' : JSON.stringify([e.kind, own])
 }
 
 /* Choice of sign */
@@ -91,14 +142,18 @@ function choose(e: Expression, sign: 1 | -1): Expression {
 /* Equality by kind */
 
 function equal(answer: Expression, gold: Expression): boolean {
-  if (answer.kind === 'relation' || gold.kind === 'relation') return equalRelations(answer, gold)
-  if (answer.kind === 'words' || gold.kind === 'words') {
-    const [a, g] = [wordsOf(answer), wordsOf(gold)]
-    return a !== null && a === g
-  }
+  if (same(answer, gold)) return true
   const [a, g] = [scaledMatrix(asUnion(answer)), scaledMatrix(asUnion(gold))]
-  if (a.kind === 'union' || g.kind === 'union')
-    return a.kind === 'union' && g.kind === 'union' && equalInAnyOrder(a.parts, g.parts)
+  if (a.kind === 'union' || g.kind === 'union') {
+    const [x, y] = [asUnion(setOf(a)), asUnion(setOf(g))]
+    return x.kind === 'union' && y.kind === 'union' && equalInAnyOrder(x.parts, y.parts)
+  }
+  if (a.kind === 'relation' || g.kind === 'relation') return equalRelations(a, g)
+  if (a.kind === 'words' || g.kind === 'words') {
+    const [x, y] = [wordsOf(a), wordsOf(g)]
+    return x !== null && x === y
+  }
+  if (a.kind === 'time' || g.kind === 'time') return equalTimes(a, g)
   if (a.kind === 'list' || g.kind === 'list') return equalLists(a, g)
   if (a.kind === 'matrix' || g.kind === 'matrix')
     return (
@@ -109,13 +164,38 @@ function equal(answer: Expression, gold: Expression): boolean {
     )
   if (a.kind === 'based' || g.kind === 'based') return equalDigits(a, g)
   if (a.kind === 'ratio' && g.kind === 'ratio') return equalRatios(a.parts, g.parts)
-  return alternatives(a).some((x) => alternatives(g).some((y) => equalValues(x, y)))
+  return equalQuantities(a, g)
 }
 
-/** Words without their spaces; a symbol counts as a word of one letter. */
+/** The set that `x \in S` names, or the expression itself. */
+function setOf(e: Expression): Expression {
+  return e.kind === 'relation' ? (solutions(e) ?? e) : e
+}
+
+/** What is said where nothing solves a problem. */
+const NO_SOLUTION = /^no(?:real|such)?(?:solutions?|roots?|values?)$/
+
+/** Words without their spaces; letters side by side count as a word, and the empty set says that there is nothing. */
 function wordsOf(e: Expression): string | null {
-  if (e.kind === 'words') return e.text.replaceAll(' ', '')
-  return e.kind === 'symbol' ? e.name.toLowerCase() : null
+  if (e.kind === 'words') {
+    const text = e.text.replaceAll(' ', '')
+    return NO_SOLUTION.test(text) ? 'nosolution' : text
+  }
+  if (e.kind === 'list') return e.open === '{' && e.items.length === 0 ? 'nosolution' : null
+  if (e.kind === 'symbol') return e.name.toLowerCase()
+  if (e.kind !== 'call' || e.name !== 'multiply') return null
+  const letters = e.args.map(wordsOf)
+  return letters.every((letter) => letter !== null) ? letters.join('') : null
+}
+
+/** Times by the clock of twelve hours, and by the half of the day where both say it. */
+function equalTimes(a: Expression, g: Expression): boolean {
+  if (a.kind === 'time' && g.kind === 'time') {
+    const [half, other] = [a, g].map((time) => (time.hour > 12 ? 'pm' : time.half))
+    return a.hour % 12 === g.hour % 12 && a.minute === g.minute && (!half || !other || half === other)
+  }
+  const [time, other] = a.kind === 'time' ? [a, g] : [g, a]
+  return time.kind === 'time' && time.bare !== null && equal(time.bare, other)
 }
 
 /** The same digits, in the same base where both name one. */
@@ -141,15 +221,24 @@ function equalRatios(a: Expression[], g: Expression[]): boolean {
   return a.length === g.length && a.every((_, i) => equalValues(over(a, i), over(g, i)))
 }
 
-/** The expression, and its value without `%`, `million` or a degree sign: the question may have named that unit. */
-function alternatives(e: Expression): Expression[] {
-  const bare = (x: Expression): Expression => {
-    if (x.kind !== 'call') return x
-    if (x.name === 'percent' || x.name === 'scaled' || x.name === 'degrees') return x.args[0]
-    return x.name === 'negate' ? { ...x, args: [bare(x.args[0])] } : x
-  }
-  const without = bare(e)
-  return without === e ? [e] : [e, without]
+/**
+ * Values; where one alone has a `%`, `million` or degree sign, also without it: the question may have named that unit.
+ * Of two that have one, both count: 25% is not 0.25%.
+ */
+function equalQuantities(a: Expression, g: Expression): boolean {
+  if (equalValues(a, g)) return true
+  const [x, y] = [withoutSign(a), withoutSign(g)]
+  if ((x === null) === (y === null)) return false
+  return equalValues(x ?? a, y ?? g)
+}
+
+/** A quantity without its `%`, `million` or degree sign, or null where it has none. */
+function withoutSign(e: Expression): Expression | null {
+  if (e.kind !== 'call') return null
+  if (e.name === 'percent' || e.name === 'scaled' || e.name === 'degrees') return e.args[0]
+  if (e.name !== 'negate') return null
+  const bare = withoutSign(e.args[0])
+  return bare && { ...e, args: [bare] }
 }
 
 /* Collections */
@@ -165,28 +254,22 @@ function equalInAnyOrder(a: readonly Expression[], g: readonly Expression[]): bo
 
 /**
  * A bare list and a set hold their items in any order, a tuple or an interval in its own. A gold that is a bare
- * list says nothing of brackets; a tuple may be answered without them.
+ * list says nothing of brackets; a tuple may be answered without them. A bare list of one value in several forms is
+ * that value.
  */
 function equalLists(a: Expression, g: Expression): boolean {
   if (a.kind !== 'list' || g.kind !== 'list') {
     const [list, other] = a.kind === 'list' ? [a, g] : [g, a]
-    return list.kind === 'list' && list.items.length === 1 && equal(list.items[0], other)
+    if (list.kind !== 'list' || list.items.length === 0) return false
+    if (list.items.length > 1 && list.open !== '') return false
+    // Each with each: 50 and 0.5 may both stand for 50%, and are not one value.
+    return list.items.every(
+      (item, i) => equal(item, other) && list.items.slice(0, i).every((earlier) => equal(item, earlier)),
+    )
   }
   if (g.open === '' || g.open === '{') return a.open === a.close && equalInAnyOrder(a.items, g.items)
   const bare = a.open === '' && g.open === '(' && g.close === '('
   return (bare || (a.open === g.open && a.close === g.close)) && equalInOrder(a.items, g.items)
-}
-
-/** `x < 1 or x > 2`, a bare list of inequalities, as a union of intervals; anything else as it is. */
-function asUnion(e: Expression): Expression {
-  if (e.kind !== 'list' || e.open !== '' || e.items.length < 2) return e
-  const parts: Expression[] = []
-  for (const item of e.items) {
-    const set = item.kind === 'relation' && item.operators[0] !== 'in' ? solutions(item) : null
-    if (set === null) return e
-    parts.push(set)
-  }
-  return { kind: 'union', parts }
 }
 
 /** A number times a matrix as the matrix that it is; anything else as it is. */
@@ -203,8 +286,6 @@ function scaledMatrix(e: Expression): Expression {
 }
 
 /* Relations */
-
-type RelationExpression = Expression & { kind: 'relation' }
 
 const isEquation = (r: RelationExpression): boolean => r.operators.every((o) => o === '=' || o === '≈')
 
@@ -255,40 +336,6 @@ function isNear(a: Expression, b: Expression): boolean {
   const none = new Map<string, number>()
   const [x, y] = [approximateValue(a, none), approximateValue(b, none)]
   return x.im === 0 && y.im === 0 && Math.abs(x.re - y.re) <= 0.01 * Math.abs(y.re)
-}
-
-const INFINITY: Expression = { kind: 'symbol', name: 'infinity' }
-const MINUS_INFINITY: Expression = { kind: 'call', name: 'negate', args: [INFINITY] }
-
-/** The set of an inequality in one variable (an interval), or of `x \in S`; null where it is neither. */
-function solutions(r: RelationExpression): Expression | null {
-  const { operators, sides } = r
-  if (operators.length === 1 && operators[0] === 'in') return sides[0].kind === 'symbol' ? sides[1] : null
-  if (!operators.every((o) => /^[<>]=?$/.test(o))) return null
-  const at = sides.findIndex((side) => side.kind === 'symbol' && variables(side).size === 1)
-  const rest = sides.filter((_, i) => i !== at)
-  if (at < 0 || sides.length > 3 || rest.some((side) => variables(side).size > 0)) return null
-  if (sides.length === 3 && (at !== 1 || operators[0][0] !== operators[1][0])) return null
-  let bounds: { lower: Expression; upper: Expression; lowerOpen: boolean; upperOpen: boolean }
-  const ascending = operators[0].startsWith('<')
-  if (sides.length === 3) {
-    const [first, second] = operators.map((o) => o.length === 1)
-    bounds = ascending
-      ? { lower: rest[0], upper: rest[1], lowerOpen: first, upperOpen: second }
-      : { lower: rest[1], upper: rest[0], lowerOpen: second, upperOpen: first }
-  } else {
-    const open = operators[0].length === 1
-    bounds =
-      ascending === (at === 0)
-        ? { lower: MINUS_INFINITY, upper: rest[0], lowerOpen: true, upperOpen: open }
-        : { lower: rest[0], upper: INFINITY, lowerOpen: open, upperOpen: true }
-  }
-  return {
-    kind: 'list',
-    open: bounds.lowerOpen ? '(' : '[',
-    close: bounds.upperOpen ? '(' : '[',
-    items: [bounds.lower, bounds.upper],
-  }
 }
 
 /** Left side minus right side of a relation of two sides. */
@@ -351,7 +398,8 @@ function equalValues(a: Expression, g: Expression): boolean {
   if (x && y) {
     if (compare(x, y) === 0n) return true
     const off = subtract(x, y)
-    const near = multiply(magnitude(y), ROUNDED.relative)
+    const larger = compare(magnitude(x), magnitude(y)) > 0n ? x : y
+    const near = multiply(magnitude(larger), ROUNDED.relative)
     if (!rounded || !off || !near) return false
     const size = magnitude(off)
     return compare(size, ROUNDED.absolute) <= 0n && compare(size, near) <= 0n

@@ -1,7 +1,8 @@
 /**
  * Splits one written answer, LaTeX or plain, into tokens: numbers, symbols, words, units and marks. What is only
- * setting (spaces, faces, dollar signs) goes; characters that are written otherwise in LaTeX become LaTeX.
+ * setting (spaces, faces, dollar signs) goes.
  */
+import { formulaOfWords, plainCharacters } from './characters.ts'
 import { add, decimal, type Rational, rational } from './rational.ts'
 
 const ELEMENTARY = [
@@ -27,6 +28,8 @@ export type Token = { space: boolean } & (
   /** A short unit such as `cm`, or a letter that may be one. */
   | { type: 'unit'; text: string }
   | { type: 'scale'; power: number }
+  /** The half of the day of a time. */
+  | { type: 'half'; text: 'am' | 'pm' }
   | { type: 'function'; text: string }
   /** An operator, a bracket, or a command with arguments such as `\frac`. */
   | { type: 'mark'; text: string }
@@ -34,15 +37,17 @@ export type Token = { space: boolean } & (
 
 type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : never) : never
 
-/** Characters and commands that only say how to set the text. */
+/** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[\s~\u00a0\u2009\u202f$€£¥"]|\\[$€£,;:!> ()[\]]|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
-const GROUP = String.raw`(?:,|\{,\}|,?\\[!,;: ]\s?|[\u00a0\u2009\u202f ])`
+const GROUP = String.raw`(?:,|\{,\}|,? ?\\[!,;: ] ?| )`
 const GROUPED = new RegExp(String.raw`\d{1,3}(${GROUP})\d{3}(?:${GROUP}\d{3})*(?!\d)(?:\.\d+)?`, 'y')
-const REPEATING = /(\d*)\.(\d*)\\overline\s?\{(\d+)\}/y
+const REPEATING = /(\d*)\.(\d*)\\overline ?\{(\d+)\}/y
+/** The half of the day, after a number. */
+const HALF = /([ap])\.? ?m\b\.?/iy
 
 const GREEK =
   'alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell'
@@ -83,6 +88,11 @@ const COMMANDS = new Map<string, TokenBody>([
     neq: '!=',
     in: 'in',
     approx: '≈',
+    sim: '≈',
+    simeq: '≈',
+    cong: '≈',
+    setminus: '-',
+    backslash: '-',
     cup: 'cup',
     circ: '°',
     degree: '°',
@@ -123,48 +133,6 @@ const FACES = new Set([
     'underline',
   ],
 ])
-const CHARACTERS: Record<string, string> = {
-  '−': '-',
-  '–': '-',
-  '—': '-',
-  '‐': '-',
-  '‑': '-',
-  '×': '*',
-  '·': '*',
-  '⋅': '*',
-  '∗': '*',
-  '÷': '/',
-  '∕': '/',
-  '⁄': '/',
-  '√': '\\sqrt ',
-  π: '\\pi ',
-  θ: '\\theta ',
-  '∞': '\\infty ',
-  '≤': '<=',
-  '⩽': '<=',
-  '≥': '>=',
-  '⩾': '>=',
-  '≠': '!=',
-  '≈': '\\approx ',
-  '∈': '\\in ',
-  '∪': '\\cup ',
-  '±': '\\pm ',
-  '∅': '\\emptyset ',
-  '°': '\\degree ',
-  '²': '^2',
-  '³': '^3',
-  '½': '\\frac{1}{2}',
-  '⅓': '\\frac{1}{3}',
-  '⅔': '\\frac{2}{3}',
-  '¼': '\\frac{1}{4}',
-  '¾': '\\frac{3}{4}',
-  '⅕': '\\frac{1}{5}',
-  '⅛': '\\frac{1}{8}',
-  '％': '%',
-  '，': ',',
-}
-const WRITTEN_OTHERWISE = new RegExp(`[${Object.keys(CHARACTERS).join('')}]`, 'gu')
-
 /** Short units that read as units right after a number; single letters only after a space. */
 const UNITS = new Set(
   'cm mm km nm kg mg ft yd in oz lb lbs hr hrs mi mph kph ml mL am pm sq cu deg rad sec min mins usd USD kWh Hz m g s h L l'.split(
@@ -180,9 +148,17 @@ const SCALES = new Map([
   ['trillion', 12],
 ])
 
-/** The tokens of `text`; unreadable at the first thing that no answer is written with. */
-export function tokenize(source: string, thousands: boolean): Token[] {
-  const text = source.normalize('NFC').replace(WRITTEN_OTHERWISE, (c) => CHARACTERS[c])
+/** How a text is read where it may mean two things. */
+export interface Reading {
+  /** 1,234 is one number rather than a list of two. */
+  thousands: boolean
+  /** The letters after a number, as in `2 abc`, are variables rather than a unit in words. */
+  variables: boolean
+}
+
+/** The tokens of `source`; unreadable at the first thing that no answer is written with. */
+export function tokenize(source: string, { thousands, variables }: Reading): Token[] {
+  const text = formulaOfWords(plainCharacters(source))
   const tokens: Token[] = []
   /** Ends of text groups (`\text{...}`): inside them runs of letters are words. */
   let textUntil = -1
@@ -215,6 +191,11 @@ export function tokenize(source: string, thousands: boolean): Token[] {
       push(readNumber(match, thousands))
       continue
     }
+    const half = tokens.at(-1)?.type === 'number' && match(HALF)
+    if (half) {
+      push({ type: 'half', text: half[1].toLowerCase() === 'a' ? 'am' : 'pm' })
+      continue
+    }
     if (match(SPACE)) {
       space = true
       continue
@@ -225,6 +206,12 @@ export function tokenize(source: string, thousands: boolean): Token[] {
       const known = COMMANDS.get(name)
       if (known) push(known)
       else if (FACES.has(name)) {
+        match(/ (?=\{)/y)
+        const numbers = name === 'mathbb' && match(/\{ ?([RZNQC]) ?\}/y)
+        if (numbers) {
+          push({ type: 'symbol', text: SETS[numbers[1]] })
+          continue
+        }
         const end = text[at] === '{' ? groupEnd(text, at) : -1
         if (end < 0) throw new Unreadable()
         if (textUntil < 0) {
@@ -242,15 +229,18 @@ export function tokenize(source: string, thousands: boolean): Token[] {
     const letters = match(LETTERS)
     if (letters) {
       const run = letters[0]
-      const previous = text[at - run.length - 1] ?? ' '
-      const next = text.slice(at, at + 8)
-      for (const token of readLetters(run, previous, next, textUntil >= 0)) push(token)
+      const before = text.slice(Math.max(0, at - run.length - 2), at - run.length)
+      const next = text.slice(at, at + 16)
+      for (const token of readLetters(run, before, next, textUntil >= 0, variables)) push(token)
       continue
     }
     const mark = match(/\*\*|<=|>=|!=|:=|\\[{}%|]|[-+*/^_=<>()[\]{}|!%,;:&'.]/y)
     if (!mark) throw new Unreadable()
     // A full stop ends a sentence; anywhere else it is no part of an answer.
     if (mark[0] === '.') {
+      // ... but of `sq. ft`.
+      if (/^(?:words|unit)$/.test(tokens.at(-1)?.type ?? '') && /^ ?[a-z]/.test(text.slice(at, at + 2)))
+        continue
       if (/\S/.test(text.slice(at).replace(/[\s$*}\\)\]]/g, ''))) throw new Unreadable()
       continue
     }
@@ -290,28 +280,56 @@ function readNumber(match: (p: RegExp) => RegExpExecArray | null, thousands: boo
   return { type: 'number', value, rounded: digits.includes('.'), digits: exponent ? '' : digits }
 }
 
-/** The tokens of a run of letters, given the character before it and the text after it. */
-function readLetters(run: string, previous: string, next: string, inText: boolean): TokenBody[] {
+/** The sets of numbers, by the letter of their face. */
+const SETS: Record<string, string> = { R: 'ℝ', Z: 'ℤ', N: 'ℕ', Q: 'ℚ', C: 'ℂ' }
+
+/** Words of two letters: where one is all that an answer says, it is no product of variables. */
+const SHORT_WORDS = new Set(
+  'no on up us go he it in at we me my so ok of is am an as be by do if to hi oh'.split(' '),
+)
+
+/** The tokens of a run of letters, given the two characters before it and some of the text after it. */
+function readLetters(
+  run: string,
+  before: string,
+  next: string,
+  inText: boolean,
+  variables: boolean,
+): TokenBody[] {
   const lower = run.toLowerCase()
+  /** What stands before the run, a space aside: a verdict does not depend on a space. */
+  const previous = before.trimEnd().at(-1) ?? ''
   if (lower === 'and' || lower === 'or') return [{ type: 'mark', text: ',' }]
   if (lower === 'percent' || lower === 'percentage' || lower === 'pct') return [{ type: 'mark', text: '%' }]
+  if (
+    /^(?:minus|negative|plus)$/.test(lower) &&
+    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
+  )
+    return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
   const power = SCALES.get(lower)
   if (power !== undefined) return [{ type: 'scale', power }]
-  if (run === 'x' && /\d|[ )]/.test(previous) && /^\s?10\s?(?:\^|\*\*)/.test(next))
+  if (/^[xX]$/.test(run) && /[\d)}]/.test(previous) && /^ ?10 ?(?:\^|\*\*)/.test(next))
     return [{ type: 'mark', text: '*' }]
+  const known = COMMANDS.get(run)
   if (!inText) {
     if (run === 'sqrt') return [{ type: 'mark', text: 'sqrt' }]
     if (run === 'pi' || run === 'Pi') return [{ type: 'symbol', text: 'pi' }]
     if (run === 'inf' || lower === 'infinity' || run === 'oo') return [{ type: 'symbol', text: 'infinity' }]
-    const known = COMMANDS.get(run)
     if (known?.type === 'function') return [known]
   }
-  const afterDigit = /\d/.test(previous)
-  if (afterDigit && /^(?:st|nd|rd|th)$/.test(run)) return []
-  if (UNITS.has(run) && (run.length > 1 ? afterDigit || /[\s{}]/.test(previous) : /[\s{}]/.test(previous)))
+  const afterFactor = /[\d})]/.test(previous)
+  if (/\d/.test(previous) && /^(?:st|nd|rd|th)$/.test(run)) return []
+  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
     return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]
-  if (inText || ((run.length > 2 || FILLERS.has(lower)) && !/[\dA-Za-z^_]/.test(previous)))
+  const symbols = [...run.replace(/[^A-Za-z]/g, '')].map((text): TokenBody => ({ type: 'symbol', text }))
+  if (inText) return [{ type: 'words', text: lower }]
+  if (run.length === 2 && SHORT_WORDS.has(lower) && previous === '' && next.trim() === '')
     return [{ type: 'words', text: lower }]
-  return [...run.replace(/[^A-Za-z]/g, '')].map((letter) => ({ type: 'symbol', text: letter }))
+  if (run.length === 2 && !FILLERS.has(lower)) return symbols
+  if (/[A-Za-z^_]/.test(before.at(-1) ?? '')) return symbols
+  if (afterFactor && (variables || !/[aeiouy]/i.test(run))) return symbols
+  // Without a space, letters after a number are a word only where they look like one: `5apples` and not `2abc`.
+  if (/[\d})]/.test(before.at(-1) ?? '') && run.length < 4) return symbols
+  return [{ type: 'words', text: lower }]
 }

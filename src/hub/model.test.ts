@@ -4,12 +4,13 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { openCheckpoint } from '../engine/checkpoint/model.ts'
 import { UserError } from '../errors.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { type LocateOptions, locateModel, modelFiles } from './model.ts'
 import { hubSettings } from './repository.ts'
-import { type FakeHub, startFakeHub } from './testing/fake-hub.ts'
+import { type FakeHub, type Fault, startFakeHub } from './testing/fake-hub.ts'
 
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)]
 let scratch: string
@@ -68,7 +69,7 @@ afterEach(() => {
 function locate(name: string, over: Partial<LocateOptions & { token: string; offline: boolean }> = {}) {
   const { token, offline = false, ...rest } = over
   const settings = { endpoint: hub.endpoint, cache, token, offline }
-  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, ...rest })
+  return locateModel(name, { settings, retries: { attempts: 3, delay: 1 }, check: readModelConfig, ...rest })
 }
 const refusal = (name: string, over?: Parameters<typeof locate>[1]) =>
   locate(name, over).then(
@@ -208,6 +209,76 @@ describe('a bad moment', () => {
     expect(await refusal('tests/other')).toMatch(/fails \(503\).*again later/)
   })
 
+  const portal = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Sign in</html>' }
+  const json = (value: unknown, headers: Record<string, string> = {}) => ({
+    status: 200,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(value),
+  })
+  const file = { type: 'file', path: 'config.json', size: 3, oid: 'a'.repeat(40) }
+  it.each<[string, string, (path: string) => Fault]>([
+    ["a network's own page", '/revision/', () => portal],
+    ['a page that calls itself JSON', '/revision/', () => ({ ...portal, headers: json(1).headers })],
+    ['a page with an error', '/revision/', () => ({ ...portal, status: 404, headers: json(1).headers })],
+    ['null', '/revision/', () => json(null)],
+    ['no commit', '/revision/', () => json({ sha: ['a'.repeat(40)] })],
+    ['a commit that is a path', '/revision/', () => json({ sha: '../../../x' })],
+    ['a page for a list', '/tree/', () => portal],
+    ['a list that is none', '/tree/', () => json({ files: [] })],
+    ['a list of nothing', '/tree/', () => json([null])],
+    ['a negative size', '/tree/', () => json([{ ...file, size: -5 }])],
+    ['no size', '/tree/', () => json([{ ...file, size: '3' }])],
+    ['no hash', '/tree/', () => json([{ ...file, oid: '../../x' }])],
+    ['a file twice', '/tree/', () => json([file, file])],
+    [
+      'a list that links to itself',
+      '/tree/',
+      (path) => json([file], { link: `<${hub.endpoint}${path}>; rel="next"` }),
+    ],
+    ['a list that links to others', '/tree/', () => json([], { link: '<http://localhost:1/x>; rel="next"' })],
+    ['a page for a file', '/resolve/', () => portal],
+  ])('says that it is no hub that answers %s', async (_, part, said) => {
+    hub.fault = ({ path }) => (path.includes(part) ? said(path) : undefined)
+    expect(await refusal('tests/tiny')).toMatch(
+      /^http:.* does not answer as a hub does \(.*\): sign in where the network asks for it, or check HF_ENDPOINT\.$/,
+    )
+  })
+
+  it('does not read on without end', async () => {
+    hub.fault = ({ path }) => (path.includes('/revision/') ? { ...json(1), body: 'without end' } : undefined)
+    expect(await refusal('tests/tiny')).toMatch(/sends an answer of more than 64 MiB/)
+    // An empty page that leads to itself.
+    hub.fault = ({ path }) =>
+      path.includes('/tree/') ? json([], { link: `<${hub.endpoint}${path}>; rel="next"` }) : undefined
+    expect(await refusal('tests/tiny')).toMatch(
+      /does not answer as a hub does \(a list of more than 1000 pages\)/,
+    )
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0' ? { status: 200, body: 'without end' } : undefined
+    expect(await refusal('tests/tiny')).toMatch(/model.safetensors does not arrive whole/)
+    expect(await readdir(join(cache, 'models--tests--tiny/snapshots', first))).not.toContain(
+      'model.safetensors',
+    )
+    // A few bytes at a time.
+    hub.asked.length = 0
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0' ? { after: 9 } : undefined
+    expect(await refusal('tests/tiny')).toMatch(/Cannot get tests\/tiny from .* What has come in is kept/)
+    expect(weightRequests()).toHaveLength(3)
+  })
+
+  it("uses the cache behind a network's own page, and says why", async () => {
+    const { folder } = await locate('tests/tiny')
+    hub.fault = () => portal
+    const notices: string[] = []
+    expect(await locate('tests/tiny', { onNotice: (text) => notices.push(text) })).toMatchObject({ folder })
+    expect(notices).toEqual([
+      expect.stringMatching(
+        /sign in where the network asks for it.* Until then, this uses tests\/tiny as it is/,
+      ),
+    ])
+  })
+
   it('uses the cache without a network, and says so', async () => {
     expect(await refusal('tests/tiny', { offline: true })).toMatch(
       /not in the cache .* HF_HUB_OFFLINE is set/,
@@ -231,6 +302,94 @@ describe('a bad moment', () => {
     expect(await refusal('tests/tiny', { offline: true })).toMatch(
       /holds tests\/tiny in part .*run again with a network/,
     )
+  })
+})
+
+describe('what is no hub', () => {
+  const page = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Sign in</html>' }
+
+  it('but a sign-in page is said to be one, and the cache serves meanwhile', async () => {
+    hub.fault = () => page
+    const message =
+      /answers what no hub does \(.*Sign in.*\): a sign-in page of your network may stand before it/
+    expect(await refusal('tests/tiny')).toMatch(message)
+    hub.fault = ({ path }) => (path.includes('/tree/') ? page : undefined)
+    expect(await refusal('tests/tiny')).toMatch(message)
+    hub.fault = ({ path }) => (path.includes('/resolve/') ? page : undefined)
+    expect(await refusal('tests/tiny')).toMatch(/answers what no hub does \(Expected size information\)/)
+    hub.fault = () => undefined
+    await locate('tests/tiny')
+    hub.fault = () => page
+    const notices: string[] = []
+    await locate('tests/tiny', { onNotice: (text) => notices.push(text) })
+    expect(notices).toEqual([
+      expect.stringMatching(/cannot be reached: using tests\/tiny as it is in the cache/),
+    ])
+  })
+
+  it.each<[string, string, RegExp]>([
+    ['a list that is none', '{"a": 1}', /answers what no hub does/],
+    ['files that are none', '[null]', /a list of what are no files/],
+    [
+      'a negative size',
+      '[{"type": "file", "path": "config.json", "size": -1}]',
+      /a list of what are no files/,
+    ],
+    [
+      'a file without a hash',
+      '[{"type": "file", "path": "config.json", "size": 1}, {"type": "file", "path": "tokenizer.json", "size": 1}, ' +
+        '{"type": "file", "path": "model.safetensors", "size": 1}]',
+      /no hash of config.json/,
+    ],
+  ])('gives %s', async (_, body, message) => {
+    hub.fault = ({ path }) => (path.includes('/tree/') ? { status: 200, body } : undefined)
+    expect(await refusal('tests/tiny')).toMatch(message)
+  })
+
+  it('names a commit that is none', async () => {
+    hub.fault = () => ({ status: 200, body: '{"_id": "1", "id": "tests/tiny", "sha": "../../x"}' })
+    expect(await refusal('tests/tiny')).toMatch(/the commit "..\/..\/x"/)
+  })
+
+  it('lists without end', async () => {
+    hub.fault = ({ path }) =>
+      path.includes('/tree/')
+        ? { status: 200, body: '[]', headers: { link: `<${hub.endpoint}${path}>; rel="next"` } }
+        : undefined
+    expect(await refusal('tests/tiny')).toMatch(/a list of files without end/)
+  })
+
+  it('sends more than it lists', async () => {
+    hub.fault = ({ origin, range }) =>
+      origin === 'storage' && range !== 'bytes=0-0'
+        ? { status: 200, body: 'x'.repeat(weights().length + 1) }
+        : undefined
+    expect(await refusal('tests/tiny')).toMatch(/more of model.safetensors than the \d+ bytes that it lists/)
+  })
+})
+
+describe('a name', () => {
+  it.each([
+    'tests/tiny@../../..',
+    'tests/tiny@..',
+    'tests/tiny@a/../../b',
+    'tests/tiny@/x',
+    'tests/..',
+    '../x@main',
+  ])('that leads out of the cache is refused: %s', async (name) => {
+    expect(await refusal(name)).toMatch(/is no name of a file or revision|no checkpoint in/)
+    expect(await refusal(name, { offline: true })).toMatch(
+      /is no name of a file or revision|no checkpoint in/,
+    )
+    expect(hub.asked).toEqual([])
+    expect(await readdir(cache)).toEqual([])
+  })
+
+  it('whose commit in the cache is none is not followed', async () => {
+    const { folder } = await locate('tests/tiny')
+    await writeFile(join(cache, 'models--tests--tiny/refs/main'), `../snapshots/${first}`)
+    expect(await refusal('tests/tiny', { offline: true })).toMatch(/is not in the cache/)
+    expect(existsSync(folder)).toBe(true)
   })
 })
 

@@ -1,7 +1,7 @@
 /** Models by name: a checkpoint's folder, or a repository of the hub that is brought into the cache first. */
 import { stat } from 'node:fs/promises'
-import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { UserError } from '../errors.ts'
+import { tokenizerFiles } from '../tokens/files.ts'
 import { type HubOptions, hubSettings, openRepository } from './repository.ts'
 
 export interface LocatedModel {
@@ -22,6 +22,8 @@ export interface DownloadProgress {
 export interface LocateOptions extends Partial<HubOptions> {
   /** Only what its tokenizer needs: the weights are elsewhere, and may be of any architecture. */
   tokenizerOnly?: boolean
+  /** Looks at the model's config.json before its weights come, and throws where it is not supported. */
+  check?: (config: string) => Promise<unknown>
   /** Told while something comes in. */
   onDownload?: (progress: DownloadProgress) => void
 }
@@ -30,8 +32,7 @@ const hubName = /^([\w.-]+\/[\w.-]+)(?:@(.+))?$/
 
 /**
  * Finds a model by its folder or by its id on the hub, `owner/name` or `owner/name@revision`; a folder of that name
- * goes first. Of a repository only what a model needs is downloaded, and its configuration is checked before its
- * weights are.
+ * goes first. Of a repository only what a model needs is downloaded, its configuration before its weights.
  *
  * @throws UserError for a name that means nothing, a model that cannot be had, or one that is not supported.
  */
@@ -48,10 +49,16 @@ export async function locateModel(model: string, options: LocateOptions = {}): P
         'tokenizer.json, model.safetensors), or the name of a model on the hub, such as Qwen/Qwen2.5-1.5B-Instruct.',
     )
   }
-  const { onDownload = () => {}, tokenizerOnly = false, settings = await hubSettings(), ...rest } = options
+  const {
+    onDownload = () => {},
+    tokenizerOnly = false,
+    check,
+    settings = await hubSettings(),
+    ...rest
+  } = options
   const repository = await openRepository({ type: 'model', name, revision }, { settings, ...rest })
   const sizes = new Map(repository.files.map(({ path, size }) => [path, size]))
-  const wanted = tokenizerOnly ? tokenizerFiles([...sizes.keys()]) : modelFiles([...sizes.keys()])
+  const wanted = tokenizerOnly ? settingsFiles([...sizes.keys()]) : modelFiles([...sizes.keys()])
   if (typeof wanted === 'string') {
     throw new UserError(
       repository.cached
@@ -65,25 +72,19 @@ export async function locateModel(model: string, options: LocateOptions = {}): P
     const file = await repository.fetch(path, (bytes) => onDownload({ name, done: before + bytes, total }))
     before += sizes.get(path) ?? 0
     // Of a model that is not supported, the weights need not come.
-    if (path === 'config.json' && !tokenizerOnly) await readModelConfig(file)
+    if (path === 'config.json') await check?.(file)
   }
   return { name, folder: repository.folder, commit: repository.commit }
 }
 
-const settingsFiles = [
-  'config.json',
-  'generation_config.json',
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'chat_template.jinja',
-  'model.safetensors.index.json',
-]
+const weightsIndex = 'model.safetensors.index.json'
 const shardName = /^model-(\d+)-of-(\d+)\.safetensors$/
 
-/** The files of a model's tokenizer; or, in a few words, what is missing. */
-function tokenizerFiles(paths: readonly string[]): string[] | string {
+/** The files of a model's tokenizer, its configuration first; or, in a few words, what is missing. */
+function settingsFiles(paths: readonly string[]): string[] | string {
   if (!paths.includes('tokenizer.json')) return 'it has no tokenizer.json'
-  return settingsFiles.filter((path) => paths.includes(path))
+  const rest = tokenizerFiles.filter((path) => path !== 'config.json')
+  return ['config.json', ...rest].filter((path) => paths.includes(path))
 }
 
 /**
@@ -91,13 +92,13 @@ function tokenizerFiles(paths: readonly string[]): string[] | string {
  * words, what is missing. Weights are safetensors or nothing: a pickle can run what it likes.
  */
 export function modelFiles(paths: readonly string[]): string[] | string {
-  for (const needed of ['config.json', 'tokenizer.json']) {
-    if (!paths.includes(needed)) return `it has no ${needed}`
-  }
+  if (!paths.includes('config.json')) return 'it has no config.json'
+  const settings = settingsFiles(paths)
+  if (typeof settings === 'string') return settings
   const shards = paths.filter((path) => shardName.test(path)).sort()
   const weights = paths.includes('model.safetensors') ? ['model.safetensors'] : shards
   if (weights.length === 0) return 'it has no model.safetensors; weights in other formats are never loaded'
   const count = Number(shardName.exec(weights[0])?.[2] ?? 1)
   if (weights.length !== count) return `it has ${weights.length} of ${count} files of weights`
-  return [...settingsFiles.filter((path) => paths.includes(path)), ...weights]
+  return [...settings, ...[weightsIndex].filter((path) => paths.includes(path)), ...weights]
 }

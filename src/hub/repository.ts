@@ -21,13 +21,22 @@ import {
   fileDownloadInfo,
   getRepoFolderName,
   HubApiError,
-  type ListFileEntry,
   listFiles,
   modelInfo,
 } from '@huggingface/hub'
+import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
-import { fetchWithRetries, type RetryOptions, whyUnanswered } from '../http.ts'
+import {
+  askWithRetries,
+  fetchWithRetries,
+  keyOf,
+  plainAddress,
+  type RetryOptions,
+  shown,
+  waitNotices,
+  whyUnanswered,
+} from '../http.ts'
 
 export interface HubSettings {
   /** Where the hub is, without a slash at the end. */
@@ -47,13 +56,16 @@ export async function hubSettings(env: NodeJS.ProcessEnv = process.env): Promise
   // What `hf auth login` left behind.
   const tokenFile = tilde(env.HF_TOKEN_PATH ?? join(home, 'token'))
   const token = env.HF_TOKEN ?? (await readFile(tokenFile, 'utf8').catch(() => ''))
+  const tokenName = env.HF_TOKEN === undefined ? tokenFile : 'The variable HF_TOKEN'
   return {
-    endpoint: (env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, ''),
+    endpoint: plainAddress(env.HF_ENDPOINT || 'https://huggingface.co', hubAddress),
     cache: tilde(env.HF_HUB_CACHE ?? env.HUGGINGFACE_HUB_CACHE ?? join(home, 'hub')),
-    token: token.trim() || undefined,
+    token: token.trim() === '' ? undefined : keyOf(token, tokenName),
     offline: isOn(env.HF_HUB_OFFLINE) || isOn(env.TRANSFORMERS_OFFLINE),
   }
 }
+
+const hubAddress = { example: 'one such as https://huggingface.co as HF_ENDPOINT', key: 'HF_TOKEN' }
 
 export interface RepositoryName {
   type: 'model' | 'dataset'
@@ -107,6 +119,7 @@ const isCommit = (revision: string) => /^[0-9a-f]{40}$/.test(revision)
  */
 export async function openRepository(repo: RepositoryName, options: HubOptions): Promise<Repository> {
   const { settings, onNotice = () => {} } = options
+  for (const name of [repo.name, repo.revision]) safeSegments(name)
   const root = join(settings.cache, getRepoFolderName(repo))
   const place: Place = {
     blobs: join(root, 'blobs'),
@@ -127,17 +140,23 @@ export async function openRepository(repo: RepositoryName, options: HubOptions):
   try {
     commit = await client.commit()
   } catch (error) {
-    const found = isUnreachable(error) ? await cached() : undefined
+    // Behind a network's own page the hub is as far away as without a network.
+    const found = isUnreachable(error) || error instanceof UserError ? await cached() : undefined
     if (!found) throw explained(error, repo, settings)
-    onNotice(`${settings.endpoint} cannot be reached: using ${repo.name} as it is in the cache.`)
+    const what = `${repo.name} as it is in the cache.`
+    onNotice(
+      error instanceof UserError
+        ? `${error.message} Until then, this uses ${what}`
+        : `${settings.endpoint} cannot be reached: using ${what}`,
+    )
     return found
   }
   if (commit !== repo.revision) {
-    const ref = join(place.refs, ...repo.revision.split('/'))
+    const ref = join(place.refs, ...safeSegments(repo.revision))
     await makeFolder(dirname(ref))
     await writeFileAtomic(ref, commit)
   }
-  let files: ListFileEntry[]
+  let files: HubFile[]
   try {
     files = await client.list(commit)
   } catch (error) {
@@ -176,7 +195,7 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
         (text) => text.trim(),
         () => undefined,
       )
-  if (commit === undefined) return undefined
+  if (commit === undefined || !isCommit(commit)) return undefined
   const folder = join(place.snapshots, commit)
   const entries = await readdir(folder, { recursive: true }).catch(() => [])
   const files: RepositoryFile[] = []
@@ -201,48 +220,108 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
 
 type Client = ReturnType<typeof clientOf>
 
+/** Bytes of what the hub says about a repository, pages of a listing, and files in it. */
+const LIMITS = { answer: 64 * 2 ** 20, pages: 1000, files: 100_000 }
+
 /** What is asked of the hub, for one repository. */
-function clientOf(repo: RepositoryName, { settings, retries }: HubOptions) {
+function clientOf(repo: RepositoryName, { settings, retries, onNotice = () => {} }: HubOptions) {
   const hub = new URL(settings.endpoint)
-  /** Every request: tried again where that may help, and signed where it goes to the hub itself. */
-  const request: typeof fetch = (input, init) => {
-    const url = new URL(input instanceof Request ? input.url : input)
-    const headers = new Headers(init?.headers)
+  const options = { onWait: waitNotices(settings.endpoint, onNotice), ...retries }
+  /** Signed where it goes to the hub itself. */
+  const signed = (url: URL, init: RequestInit = {}): RequestInit => {
+    const headers = new Headers(init.headers)
     if (settings.token !== undefined && url.origin === hub.origin) {
       headers.set('authorization', `Bearer ${settings.token}`)
     }
-    return fetchWithRetries(input, { ...init, headers }, retries)
+    return { ...init, headers }
+  }
+  const download = (url: URL, init?: RequestInit) => fetchWithRetries(url, signed(url, init), options)
+  let asked = 0
+  /** What the hub's client asks by. It reads answers whole, whatever their size, so they are bounded here. */
+  const request: typeof fetch = async (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input)
+    // The first byte of a file is asked for to know where it is: the byte itself is not read.
+    if (new Headers(init?.headers).has('range')) {
+      const response = await download(url, init)
+      await response.body?.cancel()
+      const { status, headers } = response
+      return Object.defineProperty(new Response(null, { status, headers }), 'url', { value: response.url })
+    }
+    if (url.origin !== hub.origin) throw new Error(`it names ${url.origin} for the rest of a list`)
+    if (++asked > LIMITS.pages) throw new Error(`a list of more than ${LIMITS.pages} pages`)
+    const { status, headers, text } = await askWithRetries(url, signed(url, init), {
+      ...options,
+      limit: LIMITS.answer,
+    })
+    return new Response(text === '' ? null : text, { status, headers })
+  }
+  /** What is made of the hub's answers. Where nothing can be made of them, they are no hub's. */
+  const understood = async <T>(read: () => Promise<T>): Promise<T> => {
+    try {
+      return await read()
+    } catch (error) {
+      retries?.signal?.throwIfAborted()
+      if (error instanceof UserError || error instanceof HubApiError || isUnreachable(error)) throw error
+      const why = shown(error instanceof Error ? error.message : String(error))
+      throw new UserError(
+        `${settings.endpoint} does not answer as a hub does (${why}): sign in where the network asks for it, or check ` +
+          'HF_ENDPOINT.',
+      )
+    }
   }
   const common = { hubUrl: settings.endpoint, fetch: request }
   const named = { type: repo.type, name: repo.name } as const
   return {
-    async commit(): Promise<string> {
-      const { name, revision } = repo
-      const asked = { ...common, name, revision, additionalFields: ['sha' as const] }
-      const { sha } = await (repo.type === 'model' ? modelInfo(asked) : datasetInfo(asked))
-      if (!isCommit(sha)) throw new Error(`the hub named the commit '${sha}'`)
-      return sha
-    },
-    async list(commit: string): Promise<ListFileEntry[]> {
-      const files: ListFileEntry[] = []
-      for await (const entry of listFiles({ ...common, repo: named, revision: commit, recursive: true })) {
-        if (entry.type === 'file') files.push(entry)
-      }
-      return files
-    },
+    commit: () =>
+      understood(async () => {
+        const { name, revision } = repo
+        const asked = { ...common, name, revision, additionalFields: ['sha' as const] }
+        const { sha } = await (repo.type === 'model' ? modelInfo(asked) : datasetInfo(asked))
+        if (typeof sha !== 'string' || !isCommit(sha)) throw new Error(`the commit '${sha}'`)
+        return sha
+      }),
+    list: (commit: string) =>
+      understood(async () => {
+        const files = new Map<string, HubFile>()
+        for await (const entry of listFiles({ ...common, repo: named, revision: commit, recursive: true })) {
+          if (entry.type !== 'file') continue
+          const file = fileSchema.parse(entry)
+          if (files.has(file.path)) throw new Error(`a list with ${file.path} twice`)
+          files.set(file.path, file)
+          if (files.size > LIMITS.files) throw new Error(`a list of more than ${LIMITS.files} files`)
+        }
+        return [...files.values()]
+      }),
     /** A file's bytes from `start` on. */
-    async bytes(commit: string, path: string, start: number): Promise<Response> {
-      const info = await fileDownloadInfo({ ...common, repo: named, path, revision: commit })
-      if (!info) throw new Error(`the hub lists ${path} and does not give it`)
-      const response = await request(info.url, start > 0 ? { headers: { range: `bytes=${start}-` } } : {})
-      if (!response.ok) throw new HubApiError(info.url, response.status)
-      return response
-    },
+    bytes: (commit: string, path: string, start: number) =>
+      understood(async () => {
+        const info = await fileDownloadInfo({ ...common, repo: named, path, revision: commit })
+        if (!info) throw new Error(`it lists ${path} and does not give it`)
+        const response = await download(
+          new URL(info.url),
+          start > 0 ? { headers: { range: `bytes=${start}-` } } : {},
+        )
+        if (response.ok) return response
+        await response.body?.cancel()
+        throw new HubApiError(info.url, response.status)
+      }),
   }
 }
 
-/** Downloads in a row that bring nothing, after which it is given up. */
-const FRUITLESS = 3
+/** Hexadecimal: what a file of the cache is named by. */
+const hash = z.string().regex(/^[0-9a-f]{40,64}$/)
+const length = z.number().int().nonnegative()
+const fileSchema = z.object({
+  type: z.literal('file'),
+  path: z.string().min(1).max(4096),
+  size: length,
+  oid: hash,
+  lfs: z.object({ oid: hash, size: length }).optional(),
+})
+type HubFile = z.infer<typeof fileSchema>
+
+/** Downloads in a row that bring less than so many bytes, after which it is given up. */
+const FRUITLESS = { downloads: 3, bytes: 2 ** 16 }
 
 /**
  * Downloads a file to `blob`. What came in before a connection was lost is kept and gone on from, now and in a later
@@ -251,7 +330,7 @@ const FRUITLESS = 3
 async function download(
   client: Client,
   commit: string,
-  file: ListFileEntry,
+  file: HubFile,
   blob: string,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
@@ -265,9 +344,9 @@ async function download(
       try {
         await continueDownload(client, commit, file, incomplete, start, onBytes)
       } catch (error) {
-        const isNews = (await sizeOf(incomplete)) > start
+        const isNews = (await sizeOf(incomplete)) >= start + FRUITLESS.bytes
         fruitless = isNews ? 0 : fruitless + 1
-        if (!isUnreachable(error) || fruitless === FRUITLESS) throw error
+        if (!isUnreachable(error) || fruitless === FRUITLESS.downloads) throw error
         continue
       }
     }
@@ -290,7 +369,7 @@ async function download(
 async function continueDownload(
   client: Client,
   commit: string,
-  file: ListFileEntry,
+  file: HubFile,
   path: string,
   start: number,
   onBytes: (bytes: number) => void,
@@ -307,7 +386,9 @@ async function continueDownload(
         done += (await target.write(bytes, done, bytes.length - done, position + done)).bytesWritten
       }
       position += bytes.length
-      onBytes(position)
+      onBytes(Math.min(position, file.size))
+      // What goes on behind its end is not the file, which is found out below.
+      if (position > file.size) break
     }
     if (position < file.size) throw new TypeError(endedEarly)
   } finally {
@@ -316,15 +397,9 @@ async function continueDownload(
 }
 
 /** The hash that names a file's content: large files' SHA-256, other files' id in Git. */
-function etagOf(file: ListFileEntry): string {
-  const etag = file.lfs?.oid ?? file.oid
-  if (etag === undefined || !/^[0-9a-f]{40,64}$/.test(etag)) {
-    throw new Error(`the hub gives no hash of ${file.path}`)
-  }
-  return etag
-}
+const etagOf = (file: HubFile): string => file.lfs?.oid ?? file.oid
 
-async function holdsFile(path: string, file: ListFileEntry): Promise<boolean> {
+async function holdsFile(path: string, file: HubFile): Promise<boolean> {
   if ((await sizeOf(path)) !== file.size) return false
   const hash = createHash(file.lfs ? 'sha256' : 'sha1')
   // Git hashes a file's kind and length before its content.
@@ -384,6 +459,7 @@ const unanswered = new RegExp(`^(fetch failed|terminated|${endedEarly})$`)
 /** No answer, an answer cut short, or a server in trouble: another moment may do better. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof HubApiError) return error.statusCode >= 500
+  if (error instanceof DOMException) return error.name === 'TimeoutError'
   return error instanceof TypeError && unanswered.test(error.message)
 }
 

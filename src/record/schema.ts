@@ -171,6 +171,8 @@ export const sharedSchema = z.object({
     sampling: samplingSchema,
     readTokens: count.nullable(),
   }),
+  /** What chat templates are given beside the chat. */
+  template: z.record(z.string(), z.unknown()),
   grader: z.object({ name: z.string(), version: z.string() }),
   engine: z.looseObject({ name: z.string() }),
   versions: z.record(z.string(), z.string()),

@@ -1,5 +1,6 @@
 /** post.md: the finding in under 280 characters, with its interval and its verdict. Pure: reads results.json alone. */
 import type { Results } from '../record/results.ts'
+import { printableLine } from '../printable.ts'
 import { difference, level, three } from './numbers.ts'
 import { changeSentence, type Sentence, trainingSentence } from './sentences.ts'
 
@@ -22,7 +23,7 @@ export function post(results: Results): string {
     [training.headline, withFigures(change)],
     [training.headline, change.headline],
   ]
-  const texts = tellings.map((told) => `${[...told, where].join(' ')}\n`)
+  const texts = tellings.map((told) => `${printableLine([...told, where].join(' '))}\n`)
   return texts.find((text) => text.length < LIMIT) ?? texts[texts.length - 1]
 }
 

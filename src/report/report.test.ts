@@ -379,6 +379,22 @@ describe('the table', () => {
     expect(text.split('\n')[3]).toBe('Whether any change helped is unresolved.')
   })
 
+  it('is text whatever the names in it hold', () => {
+    const evil = 'a|b\u001b[2J\n\u202e'
+    const { model, task, failed } = reference
+    const named = {
+      ...reference,
+      model: { ...model, name: evil },
+      task: { ...task, name: evil },
+      failed: [...failed, { job: evil, why: `${evil}\r` }],
+    }
+    for (const text of [tableText(named), tableMarkdown(named), post(named)]) {
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+      expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
+    }
+    expect(tableMarkdown(named).split('\n')).toHaveLength(tableMarkdown(reference).split('\n').length + 1)
+  })
+
   it('names a job that failed, and a comparison that could not be made', () => {
     const partial: Results = {
       ...reference,

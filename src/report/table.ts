@@ -1,5 +1,6 @@
 /** The result tables with what they rest on, for a terminal and as Markdown. Pure: reads results.json alone. */
 import type { Results } from '../record/results.ts'
+import { printableLine } from '../printable.ts'
 import { checkLines } from './checks.ts'
 import { columns, hasTwoRounds, roundColumns, roundRows, tableHeader, tableRows } from './rows.ts'
 import { changeSentence, said, trainingSentence } from './sentences.ts'
@@ -15,12 +16,12 @@ export function tableText(results: Results, width = 120): string {
   const all = tableRows(results)
   const rows = all.length > SEED_ROWS ? tableRows(results, { perSeed: false }) : all
   const table = fitted([tableHeader(results), ...rows], width)
-  const checks = checkLines(results)
+  const checks = checkLines(results).map((line) => line.map(printableLine))
   const label = Math.min(28, Math.max(...checks.map(([what]) => what.length)))
   return [
     title(results),
     '',
-    ...[trainingSentence, changeSentence].flatMap((of) => wrapped(said(of(results)), width, 2)),
+    ...[trainingSentence, changeSentence].flatMap((of) => wrapped(printableLine(said(of(results))), width, 2)),
     '',
     ...table,
     ...(rows === all ? [] : ['Each seed has its row in table.md.']),
@@ -32,7 +33,8 @@ export function tableText(results: Results, width = 120): string {
 }
 
 /** Rows of equal length as lines: the first column to the left, the others to the right. */
-export function alignedRows(rows: readonly (readonly string[])[]): string[] {
+export function alignedRows(cells: readonly (readonly string[])[]): string[] {
+  const rows = cells.map((row) => row.map(printableLine))
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)))
   return rows.map((row) =>
     row
@@ -68,12 +70,14 @@ function wrapped(text: string, width: number, indent: number): string[] {
 
 /** table.md. */
 export function tableMarkdown(results: Results): string {
-  const checks = checkLines(results).map(([what, found]) => `- **${what}**: ${found}`)
+  const checks = checkLines(results).map(
+    ([what, found]) => `- **${printableLine(what)}**: ${printableLine(found)}`,
+  )
   return [
     `# ${title(results)}`,
     '',
-    said(trainingSentence(results)),
-    said(changeSentence(results)),
+    printableLine(said(trainingSentence(results))),
+    printableLine(said(changeSentence(results))),
     '',
     ...markdownTable(tableHeader(results), tableRows(results), 1),
     '',
@@ -91,11 +95,12 @@ function markdownTable(
   rows: readonly (readonly string[])[],
   words: number,
 ): string[] {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => printableLine(cell).replaceAll('|', '\\|')).join(' | ')} |`
   const rule = header.map((_, column) => (column < words ? '---' : '---:'))
   return [line(header), `|${rule.join('|')}|`, ...rows.map(line)]
 }
 
 function title({ model, task, seeds }: Results): string {
-  return `${model.name} on ${task.name}: ${task.holdout} held-out problems, seeds ${seeds.join(', ')}`
+  return `${printableLine(model.name)} on ${printableLine(task.name)}: ${task.holdout} held-out problems, seeds ${seeds.join(', ')}`
 }

@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { type IncomingHttpHeaders, request } from 'node:http'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { writeSyntheticRun } from '../view/testing/synthetic-run.ts'
 import type { BoardText, BoardUpdate, RunListing } from '../view/types.ts'
-import { isOwnHost } from './access.ts'
+import { cookieName, hasToken, isOwnHost, namesOf } from './access.ts'
 import { type Dashboard, serve } from './server.ts'
 
 let folder: string
@@ -78,7 +78,7 @@ describe('what the server gives', () => {
     const listed = JSON.parse((await ask('/api/runs')).body) as RunListing[]
     // The linked folder is not in it, and the broken one says why.
     expect(listed.map(({ name }) => name).sort()).toEqual(['a', 'b'])
-    expect(listed.find(({ name }) => name === 'b')?.problem).toMatch(/experiment\.json is damaged/)
+    expect(listed.find(({ name }) => name === 'b')?.problem).toMatch(/experiment\.json was not written by message-board, or is damaged/)
     expect(JSON.parse((await ask('/api/runs/a')).body)).toMatchObject({
       name: 'a',
       arms: ['baseline', 'recipe'],
@@ -173,7 +173,6 @@ describe('what the server refuses', () => {
       'evil.example',
       `evil.example:${port}`,
       `127.0.0.1.evil.example:${port}`,
-      `localhost:${Number(port) + 1}`,
       `localhost:${port}@evil.example`,
     ]) {
       expect((await ask('/api/runs', { headers: { host } })).status).toBe(421)
@@ -238,14 +237,39 @@ describe('a server open to others', () => {
     for (const token of tokens) expect(token).toMatch(/^[\w-]{24}$/)
   })
 
-  it('goes by its name and by addresses', () => {
-    const open = { host: 'box.local' }
-    expect(isOwnHost('box.local:80', 80, open)).toBe(true)
-    expect(isOwnHost('box.local', 80, open)).toBe(true)
-    expect(isOwnHost('192.168.1.5:80', 80, open)).toBe(true)
-    expect(isOwnHost('[fe80::1]:80', 80, open)).toBe(true)
-    expect(isOwnHost('other.local:80', 80, open)).toBe(false)
-    expect(isOwnHost('192.168.1.5:80', 80, null)).toBe(false)
-    expect(isOwnHost(undefined, 80, open)).toBe(false)
+  it('goes by its own names and by addresses, at whatever port a request comes in', async () => {
+    const names = namesOf('0.0.0.0', 'Box.lan')
+    for (const own of ['box.lan:80', 'box', 'BOX.local:1', 'box.lan.', '192.168.1.5:80', '[fe80::1]:80']) {
+      expect(isOwnHost(own, names), own).toBe(true)
+      expect(isOwnHost(own, null), own).toBe(false)
+    }
+    for (const here of ['localhost', 'localhost:9000', '127.0.0.1:1', '[::1]:65535']) {
+      expect(isOwnHost(here, names), here).toBe(true)
+      expect(isOwnHost(here, null), here).toBe(true)
+    }
+    for (const other of [
+      'other.local:80',
+      'lan',
+      'box.lan.evil',
+      'localhost.evil',
+      'evil/localhost',
+      '',
+      undefined,
+    ]) {
+      expect(isOwnHost(other, names), other).toBe(false)
+    }
+    // As behind `docker run -p 9000:8642` and `ssh -L 9000:localhost:8642`.
+    expect((await ask('/api/runs', { headers: { host: 'localhost:9000' } })).status).toBe(200)
+    const open = await serve({ folder: join(folder, 'runs'), host: '0.0.0.0', token: 'the-token' })
+    const url = `http://127.0.0.1:${new URL(open.url).port}/`
+    const headers = { authorization: 'Bearer the-token', host: `${hostname()}:9000` }
+    expect((await ask('/api/runs', { url, headers })).status).toBe(200)
+    await open.close()
+  })
+
+  it('does not mistake the cookie of another one on this machine for its own', () => {
+    const [mine, theirs] = ['mine', 'theirs'].map((token) => `${cookieName(token)}=${token}`)
+    expect(hasToken({ cookie: `${theirs}; ${mine}` }, 'mine')).toBe(true)
+    expect(hasToken({ cookie: theirs }, 'mine')).toBe(false)
   })
 })

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { hostname } from 'node:os'
 import { pipeline } from 'node:stream/promises'
 import { UserError } from '../errors.ts'
 import { contentPolicy, type Page, pageEnd, pageStart, readPage } from '../report/page.ts'
@@ -14,7 +15,7 @@ import { openInside } from '../view/inside.ts'
 import { listRun, runFolders } from '../view/listing.ts'
 import type { RunIndex } from '../view/run-index.ts'
 import type { BoardUpdate } from '../view/types.ts'
-import { cookieName, hasToken, isLoopback, isOwnHost, isSame } from './access.ts'
+import { cookieName, hasToken, isLoopback, isOwnHost, isSame, namesOf } from './access.ts'
 import { type OpenRuns, openRuns } from './runs.ts'
 
 export interface ServeOptions {
@@ -51,10 +52,10 @@ export async function serve(options: ServeOptions): Promise<Dashboard> {
   })
   const page = await readPage()
   const token = isLoopback(host) ? null : (options.token ?? randomBytes(18).toString('base64url'))
+  const names = token === null ? null : namesOf(host, hostname())
   const runs = openRuns()
   const server = createServer((request, response) => {
-    const { port } = server.address() as AddressInfo
-    answer({ request, response, root, page, runs, port, host, token }).catch((error) => {
+    answer({ request, response, root, page, runs, names, token }).catch((error) => {
       if (response.headersSent) return void response.destroy()
       const [status, text] =
         error instanceof Refusal
@@ -107,15 +108,15 @@ interface Exchange {
   root: string
   page: Page
   runs: OpenRuns
-  port: number
-  host: string
+  /** What it goes by beside this machine's own address, where it is open to others. */
+  names: readonly string[] | null
   token: string | null
 }
 
 async function answer(exchange: Exchange): Promise<void> {
-  const { request, response, root, page, port, host, token } = exchange
+  const { request, response, root, page, names, token } = exchange
   secure(response, page)
-  if (!isOwnHost(request.headers.host, port, token === null ? null : { host })) {
+  if (!isOwnHost(request.headers.host, names)) {
     throw new Refusal(421, 'This server does not go by that name.')
   }
   if (request.method !== 'GET' && request.method !== 'HEAD') {
@@ -123,9 +124,9 @@ async function answer(exchange: Exchange): Promise<void> {
     throw new Refusal(405, 'This server only shows: GET and HEAD.')
   }
   const { path, query } = target(request.url ?? '/')
-  if (token !== null && !hasToken(request.headers, port, token)) {
+  if (token !== null && !hasToken(request.headers, token)) {
     if (path.length === 0 && isSame(query.get('token') ?? '', token)) {
-      response.setHeader('Set-Cookie', `${cookieName(port)}=${token}; HttpOnly; SameSite=Strict; Path=/`)
+      response.setHeader('Set-Cookie', `${cookieName(token)}=${token}; HttpOnly; SameSite=Strict; Path=/`)
       response.setHeader('Location', './')
       return send(response, 303, 'text/plain; charset=utf-8', '')
     }

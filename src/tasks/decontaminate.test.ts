@@ -19,6 +19,12 @@ describe('decontaminate', () => {
     expect(kept([`${words(15)} ${words(5, 100)}`], [held])).toHaveLength(1)
   })
 
+  it('compares the parts with the question', () => {
+    const dealt = (part: string) => ({ ...problem('How many in all?', part), parts: [part] })
+    const { train } = decontaminate([dealt('Mia has 3.'), dealt('Mia has 4.')], [dealt('Mia has 4.')])
+    expect(train).toEqual([dealt('Mia has 3.')])
+  })
+
   it('does not add up what different held-out problems cover', () => {
     const text = words(20)
     expect(kept([text], [words(10), words(10, 10)])).toEqual([text])

@@ -10,17 +10,22 @@ import type { Problem, Split } from './types.ts'
 const runLength = 8
 const coverage = 0.8
 
-/** Lower-case words and numbers; everything else separates them. */
-function wordsOf(text: string): string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+/** Lower-case words and numbers of all that a problem tells, its parts first; everything else separates them. */
+function wordsOf({ question, parts = [] }: Problem): string[] {
+  return (
+    [...parts, question]
+      .join(' ')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  )
 }
 
 /** Drops from `train` what overlaps `holdout`, and counts it. Time grows with the texts, not with their pairs. */
 export function decontaminate(train: readonly Problem[], holdout: readonly Problem[]): Split {
   const whole = new Set<string>()
   const holdersOf = new Map<string, number[]>()
-  holdout.forEach(({ question }, index) => {
-    const words = wordsOf(question)
+  holdout.forEach((problem, index) => {
+    const words = wordsOf(problem)
     whole.add(words.join(' '))
     for (const run of new Set(runsOf(words))) {
       const holders = holdersOf.get(run)
@@ -42,7 +47,7 @@ export function decontaminate(train: readonly Problem[], holdout: readonly Probl
       }),
     )
   }
-  const kept = train.filter(({ question }) => !overlaps(wordsOf(question)))
+  const kept = train.filter((problem) => !overlaps(wordsOf(problem)))
   return { train: kept, holdout: [...holdout], dropped: train.length - kept.length }
 }
 

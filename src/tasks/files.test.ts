@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { taskNamed } from '../experiment/tasks.ts'
 import { fromFile, parseJsonLines } from './files.ts'
 
 let folder: string
@@ -27,6 +28,7 @@ describe('parseJsonLines', () => {
       { question: 'C?', gold: 6, answer: 'not used' },
       { question: 'D?', answer: 7 },
       { question: 'E?', answer: '$1,250.50', gold: null },
+      { question: 'F?', gold: 8, parts: ['Mia has 3.', ' Tom has 5. '] },
     ]
     expect(parseJsonLines(lines.map((l) => JSON.stringify(l)).join('\n\n'), 'data/t.jsonl')).toEqual([
       { id: 't.jsonl:1', question: 'A?', gold: '1234' },
@@ -34,6 +36,7 @@ describe('parseJsonLines', () => {
       { id: 't.jsonl:5', question: 'C?', gold: '6' },
       { id: 't.jsonl:7', question: 'D?', gold: '7' },
       { id: 't.jsonl:9', question: 'E?', gold: '$1250.50' },
+      { id: 't.jsonl:11', question: 'F?', gold: '8', parts: ['Mia has 3.', 'Tom has 5.'] },
     ])
   })
 
@@ -44,6 +47,8 @@ describe('parseJsonLines', () => {
     ['{"question": "A?", "answer": "no mark"}', /line 2: its "answer" does not end in "#### gold"/],
     ['{"question": "A?", "answer": "#### "}', /line 2: its "answer"/],
     ['[1]', /line 2: it needs/],
+    ['{"question": "A?", "gold": 1, "parts": []}', /line 2: its "parts" must be a list of one or more texts/],
+    ['{"question": "A?", "gold": 1, "parts": "Mia has 3."}', /line 2: its "parts"/],
   ])('says which line is bad and why: %s', (line, message) => {
     expect(() => parseJsonLines(`${row(1)}\n${line}`, 't.jsonl')).toThrow(message)
   })
@@ -92,6 +97,12 @@ describe('fromFile', () => {
     const split = await fromFile(path, { train: 3, holdout: 2, holdoutPath }).load()
     expect(split.dropped).toBe(1)
     expect(split.train.map(({ gold }) => gold).toSorted()).toEqual(['1', '2'])
+  })
+
+  it('says that an empty file is empty, and that one JSON value is no file of rows', async () => {
+    const path = await file('empty.jsonl', [])
+    await expect(fromFile(path, { train: 1, holdout: 1 }).load()).rejects.toThrow(/empty.jsonl is empty/)
+    expect(() => taskNamed('./rows.json', {})).toThrow(/rows.json is one JSON value: give .* as .jsonl/)
   })
 
   it('refuses a missing file, and more problems than there are', async () => {

@@ -1,5 +1,5 @@
 /**
- * Tasks from files of rows, JSON Lines or Parquet, in GSM8K's schema. Reads the files named, nothing else. Every
+ * Tasks from files of rows, JSON Lines or Parquet, in GSM8K's schema, and `parts` where a row has some. Reads the files named, nothing else. Every
  * problem must have a question and a gold answer; a row without says its number and why.
  */
 import { readFile } from 'node:fs/promises'
@@ -23,6 +23,7 @@ const rowSchema = z.looseObject({
   question: text,
   gold: z.union([text, z.number()]).nullish(),
   answer: z.union([z.string(), z.number()]).nullish(),
+  parts: z.array(text).min(1).nullish(),
 })
 
 /** An answer that is a number and nothing else. */
@@ -39,16 +40,19 @@ function goldOf(answer: string): string | null {
   return gold === '' ? null : gold
 }
 
-/** Question and gold of a row. `refuse` makes the error for a row that lacks either. */
+/** Question, gold and perhaps parts of a row. `refuse` makes the error for a row that lacks what it needs. */
 export function readRow(row: unknown, refuse: (why: string) => Error): Omit<Problem, 'id'> {
   const parsed = rowSchema.safeParse(row)
+  if (parsed.error?.issues.some(({ path }) => path[0] === 'parts')) {
+    throw refuse('its "parts" must be a list of one or more texts')
+  }
   if (!parsed.success || (parsed.data.gold ?? parsed.data.answer ?? null) === null) {
     throw refuse('it needs a "question" and a "gold", or an "answer" that ends in "#### gold"')
   }
-  const { question, answer } = parsed.data
+  const { question, answer, parts } = parsed.data
   const gold = parsed.data.gold ?? goldOf(String(answer))
   if (gold === null) throw refuse('its "answer" does not end in "#### gold"')
-  return { question, gold: String(gold) }
+  return { question, ...(parts && { parts }), gold: String(gold) }
 }
 
 /** Problems of JSON Lines text; blank lines are skipped. `path` names the file in the ids and the errors. */
@@ -103,6 +107,7 @@ export async function readProblems(path: string): Promise<Problem[]> {
       `Cannot read the task file ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`,
     )
   }
+  if (text.trim() === '') throw new UserError(`The task file ${path} is empty. Copy or write it again.`)
   return parseJsonLines(text, path)
 }
 

@@ -65,6 +65,25 @@ describe('gsm8k', () => {
     expect((await gsm8k({ train: 0, holdout: 6, seed: 1, hub }).load()).holdout).not.toEqual(all.holdout)
   })
 
+  it('deals its sentences to the seats where asked', async () => {
+    const whole = await gsm8k({ train: 0, holdout: 6, hub }).load()
+    const task = gsm8k({ train: 0, holdout: 6, split: 'sentences', hub })
+    expect(task.config.split).toBe('sentences')
+    const { holdout } = await task.load()
+    expect(byId(holdout)[1]).toEqual({
+      id: 'gsm8k-test-2',
+      question: 'How many pens has she got?',
+      parts: ['In test story 2, Ana has 2 pens and buys 2000 more.'],
+      gold: '2002',
+    })
+    expect(holdout.map(({ question, parts = [] }) => [...parts, question].join(' '))).toEqual(
+      whole.holdout.map(({ question }) => question),
+    )
+    expect(() => gsm8k({ train: 0, holdout: 6, split: 'words' as 'sentences', hub })).toThrow(
+      /split is "words"/,
+    )
+  })
+
   it('comes from the cache without a network', async () => {
     await gsm8k({ train: 1, holdout: 1, hub }).load()
     const offline = { settings: { ...hub.settings, endpoint: 'http://127.0.0.1:9', offline: true } }
@@ -93,6 +112,13 @@ describe('svamp', () => {
     const problems = new Map(whole.holdout.map((problem) => [problem.id, problem]))
     expect(problems.get('chal-1')).toMatchObject({
       question: 'Tom picked 10 plums. How many are left when he eats 1?',
+      gold: '9',
+    })
+    const dealt = await svamp({ train: 0, holdout: 12, split: 'sentences', hub }).load()
+    expect(dealt.holdout.find(({ id }) => id === 'chal-1')).toEqual({
+      id: 'chal-1',
+      question: 'How many are left when he eats 1?',
+      parts: ['Tom picked 10 plums.'],
       gold: '9',
     })
     // A body that does not end its sentence gets a full stop.

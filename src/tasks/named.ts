@@ -11,8 +11,29 @@ import { readJsonFile } from '../files.ts'
 import { readBoxed } from '../grade/answer.ts'
 import { type HubOptions, hubSettings, openRepository } from '../hub/repository.ts'
 import { type FileOptions, readParquet, readProblems, readRow } from './files.ts'
+import { splitSentences } from './parts.ts'
 import { checkSizes, splitPools } from './sizes.ts'
 import type { Problem, Task } from './types.ts'
+
+/**
+ * `sentences` deals a question's sentences to the seats as parts: each writer sees some of them, and the last one,
+ * which asks. Problems of one sentence are left out: there is nothing to deal.
+ */
+export interface SplitOption {
+  split?: 'sentences'
+}
+
+/** The problems with their sentences dealt, those of one sentence left out; or as they are without `split`. */
+function dealt(problems: readonly Problem[], split: SplitOption['split']): Problem[] {
+  if (split === undefined) return [...problems]
+  return problems.flatMap((problem) => splitSentences(problem) ?? [])
+}
+
+function checkSplit(split: unknown): void {
+  if (split !== undefined && split !== 'sentences') {
+    throw new UserError(`split is ${JSON.stringify(split)}: give 'sentences' or leave it out.`)
+  }
+}
 
 /** How the hub is reached; as Python's tools reach it when left out. */
 type Hub = { hub?: HubOptions }
@@ -83,9 +104,10 @@ function checkedRows<T>(rows: readonly unknown[], schema: z.ZodType<T>, source: 
  * GSM8K (Cobbe et al., arXiv:2110.14168): training problems from its training split, held-out ones from its test
  * split. From the hub, or from `folder` with `train.jsonl` and `test.jsonl`.
  */
-export function gsm8k(options: FileOptions & Hub & { folder?: string }): Task {
-  const { folder, train, holdout, seed = 0 } = options
+export function gsm8k(options: FileOptions & Hub & SplitOption & { folder?: string }): Task {
+  const { folder, train, holdout, seed = 0, split: by } = options
   checkSizes(options)
+  checkSplit(by)
   const { gsm8k: source } = sources
   const read = async (split: 'train' | 'test'): Promise<Problem[]> => {
     const problems =
@@ -98,11 +120,14 @@ export function gsm8k(options: FileOptions & Hub & { folder?: string }): Task {
               ),
           )
         : await readProblems(join(folder, `${split}.jsonl`))
-    return problems.map((problem, i) => ({ ...problem, id: `gsm8k-${split}-${i + 1}` }))
+    return dealt(
+      problems.map((problem, i) => ({ ...problem, id: `gsm8k-${split}-${i + 1}` })),
+      by,
+    )
   }
   return {
     name: 'gsm8k',
-    config: { from: folder ?? describe(source), train, holdout, seed },
+    config: { from: folder ?? describe(source), ...(by && { split: by }), train, holdout, seed },
     async load() {
       const pools = { train: await read('train'), holdout: await read('test') }
       return splitPools(pools, options, seed, folder ?? describe(source))
@@ -121,14 +146,15 @@ const svampSchema = z.object({
  * SVAMP (Patel et al., arXiv:2103.07191): both sets from its 1,000 problems, since its training problems are another
  * collection's. From the hub, or from its `SVAMP.json` at `path`.
  */
-export function svamp(options: FileOptions & Hub & { path?: string }): Task {
-  const { path, train, holdout, seed = 0 } = options
+export function svamp(options: FileOptions & Hub & SplitOption & { path?: string }): Task {
+  const { path, train, holdout, seed = 0, split } = options
   checkSizes(options)
+  checkSplit(split)
   const { svamp: source } = sources
   const ordinal = ({ ID }: { ID: string }) => Number(/\d+$/.exec(ID)?.[0] ?? 0)
   return {
     name: 'svamp',
-    config: { from: path ?? describe(source), train, holdout, seed },
+    config: { from: path ?? describe(source), ...(split && { split }), train, holdout, seed },
     async load() {
       const rows =
         path === undefined
@@ -146,7 +172,12 @@ export function svamp(options: FileOptions & Hub & { path?: string }): Task {
           const stop = /[.!?,]$/.test(body) ? '' : '.'
           return { id: ID, question: `${body}${stop} ${Question.trim()}`, gold: String(Answer) }
         })
-      return splitPools({ train: problems, holdout: null }, options, seed, path ?? describe(source))
+      return splitPools(
+        { train: dealt(problems, split), holdout: null },
+        options,
+        seed,
+        path ?? describe(source),
+      )
     },
   }
 }

@@ -9,6 +9,9 @@ export interface Sizes {
   holdout: number
 }
 
+/** The reference experiment's: what a task gives where no sizes are named. */
+export const referenceSizes: Sizes = { train: 512, holdout: 120 }
+
 /** Throws a UserError unless both sizes are whole numbers, and at least 0. */
 export function checkSizes({ train, holdout }: Sizes): void {
   for (const [name, size] of Object.entries({ train, holdout })) {

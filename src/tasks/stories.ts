@@ -6,15 +6,9 @@
  * a fraction or a negative number gives NaN, which spoils that draw; the generator then draws again.
  */
 
-export type Operation = '+' | '-' | '*' | '/'
+import type { Person } from './cast.ts'
 
-/** A person of a story, with the pronouns that go with the name. */
-export interface Person {
-  name: string
-  he: string
-  his: string
-  him: string
-}
+export type Operation = '+' | '-' | '*' | '/'
 
 /** What a story draws from. Every call draws anew; people and things do not repeat within a problem. */
 export interface Draw {

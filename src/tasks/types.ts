@@ -4,10 +4,13 @@ export interface Problem {
   /** Stable and unique within its task: the same problem has the same id on every machine. */
   id: string
   question: string
+  /**
+   * Facts that the seats of a board are dealt (see parts.ts): a writer sees the question and its own, a reader the
+   * question and the notes. Left out, everybody sees all there is in the question.
+   */
+  parts?: readonly string[]
   /** The answer that the verifier compares with, as text (GSM8K: the number after `####`, commas removed). */
   gold: string
-  /** What is dealt among the seats and told to nobody else (see parts.ts); absent where all is in the question. */
-  parts?: readonly string[]
 }
 
 /** Held-out problems never appear in `train`; both are already shuffled and cut to size. */

@@ -8,10 +8,12 @@
  * and the slices can be drawn without knowing one another.
  */
 import { UserError } from '../errors.ts'
-import { type Random, random, seedOf } from '../random.ts'
+import { type Random, random } from '../random.ts'
+import { containers, goods, people, things } from './cast.ts'
 import { decontaminate } from './decontaminate.ts'
-import { checkSizes, type Sizes } from './sizes.ts'
-import { type Draw, type Operation, type Person, type Story, stories } from './stories.ts'
+import { checkSizes, referenceSizes, type Sizes } from './sizes.ts'
+import { drawSlice, type Slice, sliceOfKey } from './slices.ts'
+import { type Draw, type Operation, type Story, stories } from './stories.ts'
 import type { Problem, Task } from './types.ts'
 
 export interface Equation {
@@ -33,9 +35,6 @@ export interface WordProblem {
   equations: Equation[]
 }
 
-/** 10% of all arithmetic is held out, 20% is for RL, 70% is the corpus that the built-in policy learned from. */
-export type Slice = 'corpus' | 'train' | 'holdout'
-
 export interface Level {
   /** Fewest and most steps. */
   steps: readonly [number, number]
@@ -53,30 +52,6 @@ export const levels: Readonly<Record<number, Level>> = {
   2: { steps: [2, 4], num: [5, 99], few: 12, most: 300 },
   3: { steps: [3, 4], num: [10, 300], few: 20, most: 999 },
 }
-
-const people: readonly Person[] = [
-  ...'Mia Ana Zoe Eva Lily Nina Ruth Maya Sara Emma Rosa Amy Kim Tina Lena Jane'
-    .split(' ')
-    .map((name) => ({ name, he: 'she', his: 'her', him: 'her' })),
-  ...'Tom Ben Leo Sam Max Omar Jack Ivan Noah Luke Adam Hugo Raj Paul Finn Carl'
-    .split(' ')
-    .map((name) => ({ name, he: 'he', his: 'his', him: 'him' })),
-]
-const things =
-  'apples books cards coins shells stamps marbles pencils stickers beads oranges buttons flowers toys candles stones nuts pens balls photos'.split(
-    ' ',
-  )
-const containers = 'bags boxes packs jars baskets'.split(' ')
-const goods = [
-  ['pen', 'pens'],
-  ['ball', 'balls'],
-  ['toy', 'toys'],
-  ['kite', 'kites'],
-  ['lamp', 'lamps'],
-  ['cup', 'cups'],
-  ['hat', 'hats'],
-  ['chair', 'chairs'],
-] as const
 
 const apply: Readonly<Record<Operation, (a: number, b: number) => number>> = {
   '+': (a, b) => a + b,
@@ -96,10 +71,7 @@ export function arithmetic(equations: readonly Equation[]): string {
 }
 
 /** The slice that some arithmetic belongs to. */
-export function sliceOf(equations: readonly Equation[]): Slice {
-  const tenth = seedOf('slice', arithmetic(equations)) % 10
-  return tenth === 0 ? 'holdout' : tenth <= 2 ? 'train' : 'corpus'
-}
+export const sliceOf = (equations: readonly Equation[]): Slice => sliceOfKey(arithmetic(equations))
 
 /** One telling of a story, or null where its numbers do not work out: a fraction, or a value too small or large. */
 function attempt(story: Story, { steps, num, few, most }: Level, rng: Random): WordProblem | null {
@@ -157,28 +129,23 @@ export function wordProblemsOf(
   seed: number,
   count: number,
 ): (WordProblem & Problem)[] {
-  const found = new Map<string, WordProblem & Problem>()
-  let lastFound = 0
-  for (let index = 0; found.size < count; index++) {
-    if (index - lastFound > 1000) {
-      throw new UserError(
-        `Level ${level} has too few ${slice} problems for ${count}: ask for fewer, or for a higher level.`,
-      )
-    }
+  const draw = (index: number) => {
     const problem = wordProblem(level, seed, index)
-    const key = arithmetic(problem.equations)
-    if (sliceOf(problem.equations) !== slice || found.has(key)) continue
-    lastFound = index
-    found.set(key, { id: `word-${level}-${seed}-${index}`, ...problem })
+    return { ...problem, slice: sliceOf(problem.equations), unique: arithmetic(problem.equations) }
   }
-  return [...found.values()]
+  return drawSlice(slice, count, draw, `Level ${level}`).map(
+    ({ index, slice: _, unique: __, ...problem }) => ({
+      id: `word-${level}-${seed}-${index}`,
+      ...problem,
+    }),
+  )
 }
 
 /** The built-in task: `train` and `holdout` problems of a difficulty level (1 to 3), drawn by `seed`. */
-export function wordProblems(options: Sizes & { level?: number; seed?: number }): Task {
-  const { train, holdout, level = 2, seed = 0 } = options
+export function wordProblems(options: Partial<Sizes> & { level?: number; seed?: number } = {}): Task {
+  const { train = referenceSizes.train, holdout = referenceSizes.holdout, level = 2, seed = 0 } = options
   if (!(level in levels)) throw new UserError(`level is ${level}: give 1, 2 or 3.`)
-  checkSizes(options)
+  checkSizes({ train, holdout })
   return {
     name: 'word-problems',
     config: { train, holdout, level, seed },

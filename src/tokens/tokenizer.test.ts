@@ -1,10 +1,12 @@
+import { readFileSync } from 'node:fs'
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
+import type { ChatMessage } from './chat.ts'
+import type { TemplateArguments } from './template.ts'
 import { type CheckpointTokenizer, loadTokenizer } from './tokenizer.ts'
 
 interface Golden {
@@ -127,6 +129,42 @@ describe.each([
   })
 })
 
+// transformers made these of the fixtures above (scripts/golden/templates.py).
+interface Variant {
+  name: string
+  base: string
+  files: Record<string, string | object>
+  bos: number | null
+  eos: number
+  cases: { arguments: TemplateArguments; messages: ChatMessage[]; ids: number[] }[]
+}
+const variants: Variant[] = JSON.parse(
+  readFileSync(join(import.meta.dirname, 'fixtures', 'variants.json'), 'utf8'),
+)
+
+test.each(variants)('transformers reads the same of a checkpoint: $name', async (variant) => {
+  const files = Object.entries(variant.files).map(([file, content]) => [
+    file,
+    typeof content === 'string' ? content : JSON.stringify(content),
+  ])
+  const folder = await changed(variant.base, Object.fromEntries(files))
+  for (const { arguments: template, messages, ids } of variant.cases) {
+    const tokenizer = await loadTokenizer(folder, { template })
+    expect(tokenizer.chat(messages)).toEqual(ids)
+    expect(tokenizer.stop).toContain(variant.eos)
+    expect(tokenizer.opensThought).toBe(variant.name === 'opens its thought')
+    if (variant.bos !== null) expect(tokenizer.chat(messages)[0]).toBe(variant.bos)
+  }
+})
+
+test('a template argument must be one', async () => {
+  for (const name of ['messages', 'add_generation_prompt', 'range', 'namespace', 'true', 'two words']) {
+    await expect(loadTokenizer(fixture('chatml'), { template: { [name]: 1 } })).rejects.toThrow(
+      `"${name}" cannot be an argument of a chat template`,
+    )
+  }
+})
+
 test('two messages side by side cannot spell a control token together', async () => {
   const bare = await changed('headers', {
     'chat_template.jinja': '{% for m in messages %}{{ m.content }}{% endfor %}<|start|>',
@@ -213,10 +251,22 @@ test.each<[string, Parameters<typeof changed>[1], RegExp]>([
     { 'tokenizer_config.json': (json) => ({ ...json, chat_template: '{% if %}' }) },
     /chat template in .* cannot be read/,
   ],
+  ['an empty file', { 'tokenizer.json': '' }, /tokenizer.json is empty/],
+  ['a pointer', { 'tokenizer.json': 'version https://git-lfs.github.com/spec/v1' }, /is a Git LFS pointer/],
+  [
+    'an id that no table has room for',
+    { 'tokenizer.json': (json) => ({ ...json, model: { type: 'BPE', vocab: { a: 2 ** 31 } } }) },
+    /'model.vocab': must map tokens to ids/,
+  ],
 ])('refuses %s', async (_, files, message) => {
   const loading = loadTokenizer(await changed('chatml', files))
   await expect(loading).rejects.toThrow(message)
   await expect(loading).rejects.toBeInstanceOf(UserError)
+})
+
+test('a name that every object has is no token', async () => {
+  const named = { 'tokenizer_config.json': (json: object) => ({ ...json, eos_token: 'constructor' }) }
+  expect((await loadTokenizer(await changed('chatml', named))).stop.every(Number.isInteger)).toBe(true)
 })
 
 test("passes on a template's own refusal", async () => {

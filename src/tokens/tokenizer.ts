@@ -13,18 +13,21 @@
  *    rendered chat holds whole control tokens only where the template wrote them. Those get their private spelling;
  *    then the marks go.
  *
+ * That goes for a thought's tags too, where the template writes them: an earlier reply's thoughts are text like any other,
+ * so give a chat what followed them (`thought.ts`).
+ *
  * The whole chat is still encoded in one piece, so ordinary text gets the ids that transformers'
  * `apply_chat_template` gives it.
  */
 
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Template } from '@huggingface/jinja'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { z } from 'zod'
-import type { ChatMessage, ChatTokenizer } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
+import { readJsonFile, readTextFile } from '../files.ts'
+import type { ChatMessage, ChatTokenizer } from './chat.ts'
+import { checkArguments, openTemplate, type TemplateArguments } from './template.ts'
+import { endsInThought } from './thought.ts'
 
 export interface CheckpointTokenizer extends ChatTokenizer {
   /** Token ids of text as text: no special token is added, and none is recognised. */
@@ -43,11 +46,14 @@ const privateMark = '\uFDD0'
 const breakMark = '\uFDD1'
 const marks = /[\uFDD0\uFDD1]/g
 
-/** What `strftime_now` says in a template, which transformers answers with today: a run must not depend on its day. */
-const fixedDate = '26 Jul 2024' // Llama 3's templates fall back on this one
+/** The largest vocabularies have 256,000 tokens; tables are made by id. */
+const LARGEST_ID = (1 << 24) - 1
+/** Tokens that chats are searched for; the largest vocabularies have some thousands. */
+const MOST_CONTROLS = 1 << 16
 
-const idSchema = z.number().int().nonnegative()
-const addedTokenSchema = z.looseObject({ id: idSchema, content: z.string(), special: z.boolean() })
+const idSchema = z.number().int().nonnegative().max(LARGEST_ID)
+const isId = (value: unknown) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LARGEST_ID
+const addedTokenSchema = z.looseObject({ id: idSchema, content: z.string().min(1), special: z.boolean() })
 type AddedToken = z.infer<typeof addedTokenSchema>
 const tokenizerSchema = z.looseObject({
   added_tokens: z.array(addedTokenSchema),
@@ -55,21 +61,33 @@ const tokenizerSchema = z.looseObject({
     type: z.literal('BPE', { error: "only 'BPE' is supported" }),
     // Not z.record: a real vocabulary has 150,000 entries, and the schema need not copy them.
     vocab: z.custom<Record<string, number>>(
-      (value) =>
-        typeof value === 'object' && value !== null && Object.values(value).every(Number.isSafeInteger),
+      (value) => typeof value === 'object' && value !== null && Object.values(value).every(isId),
       'must map tokens to ids',
     ),
     unk_token: z.string().nullish(),
   }),
 })
 
+/** Tokens that a template is given by name. */
 const namedTokenSchema = z.union([z.string(), z.looseObject({ content: z.string() })]).nullish()
-const tokenizerConfigSchema = z.looseObject({
-  bos_token: namedTokenSchema,
-  eos_token: namedTokenSchema,
-  unk_token: namedTokenSchema,
-  pad_token: namedTokenSchema,
+const tokenNames = [
+  'bos_token',
+  'eos_token',
+  'unk_token',
+  'sep_token',
+  'pad_token',
+  'cls_token',
+  'mask_token',
+] as const
+const namedTokensSchema = z.looseObject(
+  Object.fromEntries(tokenNames.map((name) => [name, namedTokenSchema])) as Record<
+    (typeof tokenNames)[number],
+    typeof namedTokenSchema
+  >,
+)
+const tokenizerConfigSchema = namedTokensSchema.extend({
   add_bos_token: z.boolean().nullish(),
+  added_tokens_decoder: z.unknown().optional(),
   chat_template: z
     .union([z.string(), z.array(z.looseObject({ name: z.string(), template: z.string() }))])
     .nullish(),
@@ -78,17 +96,25 @@ const eosSchema = z.union([idSchema, z.array(idSchema)]).nullish()
 const modelConfigSchema = z.looseObject({ vocab_size: z.number().int().positive(), eos_token_id: eosSchema })
 const generationConfigSchema = z.looseObject({ eos_token_id: eosSchema })
 
+export interface TokenizerOptions {
+  /** What the chat template is given beside the chat, such as `{ enable_thinking: false }`. */
+  template?: TemplateArguments
+}
+
 /**
- * Loads `tokenizer.json` and, where they exist, `tokenizer_config.json`, `chat_template.jinja`, `config.json` and
- * `generation_config.json` from a checkpoint folder. Throws UserError when a file is missing or malformed, when the
- * vocabulary is larger than the model's embedding, and when nothing says which token ends a reply.
+ * Loads `tokenizer.json` and, where they exist, the rest of `tokenizerFiles` (`files.ts`) from a checkpoint folder. Throws UserError
+ * when a file is missing or malformed, when the vocabulary is larger than the model's embedding, when nothing says which
+ * token ends a reply, and for a chat template that is broken or not supported.
  */
-export async function loadTokenizer(folder: string): Promise<CheckpointTokenizer> {
+export async function loadTokenizer(
+  folder: string,
+  { template: given = {} }: TokenizerOptions = {},
+): Promise<CheckpointTokenizer> {
+  checkArguments(given)
   const path = join(folder, 'tokenizer.json')
   const optional = { optional: true } as const
   const json = await readJsonFile(path, tokenizerSchema)
-  const settings =
-    (await readJsonFile(join(folder, 'tokenizer_config.json'), tokenizerConfigSchema, optional)) ?? {}
+  const settings = await readSettings(folder)
   const model = await readJsonFile(join(folder, 'config.json'), modelConfigSchema, optional)
   const generation = await readJsonFile(
     join(folder, 'generation_config.json'),
@@ -96,8 +122,10 @@ export async function loadTokenizer(folder: string): Promise<CheckpointTokenizer
     optional,
   )
 
+  const { vocab } = json.model
   const idOf = (token: string) =>
-    json.added_tokens.find(({ content }) => content === token)?.id ?? json.model.vocab[token]
+    json.added_tokens.find(({ content }) => content === token)?.id ??
+    (Object.hasOwn(vocab, token) ? vocab[token] : undefined)
   const source = await readTemplate(folder, settings.chat_template)
   const named = namedTokens(settings)
   const stop = new Set([generation?.eos_token_id ?? model?.eos_token_id ?? []].flat())
@@ -109,7 +137,7 @@ export async function loadTokenizer(folder: string): Promise<CheckpointTokenizer
     )
   }
 
-  const largest = [...Object.values(json.model.vocab), ...json.added_tokens.map(({ id }) => id)].reduce(
+  const largest = [...Object.values(vocab), ...json.added_tokens.map(({ id }) => id)].reduce(
     (a, b) => Math.max(a, b),
     0,
   )
@@ -122,38 +150,77 @@ export async function loadTokenizer(folder: string): Promise<CheckpointTokenizer
   const controls = json.added_tokens.filter(
     ({ id, content, special }) => special || stop.has(id) || source?.includes(content),
   )
+  if (controls.length > MOST_CONTROLS) {
+    throw new UserError(
+      `${path} has ${controls.length} control tokens, more than ${MOST_CONTROLS}. Use a Llama or Qwen tokenizer.`,
+    )
+  }
   const controlIds = new Set(controls.map(({ id }) => id))
   const spellings = spellingsOf(controls)
   const tokenizer = buildTokenizer(path, json, settings, controls)
-  const template = source === undefined ? undefined : parseTemplate(source, folder)
-  const ids = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids
+  const template = source === undefined ? undefined : openTemplate(source, folder)
+  /** The library finds some faults of a tokenizer's files at the first text that meets them. */
+  const orRefuse = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      throw unusable(path, error as Error)
+    }
+  }
+  const ids = (text: string) => orRefuse(() => tokenizer.encode(text, { add_special_tokens: false }).ids)
+  const write = (messages: readonly ChatMessage[]) =>
+    template
+      ? template.render({ ...named, ...given, messages, add_generation_prompt: true })
+      : renderPlainly(messages, settings.add_bos_token === false ? undefined : named.bos_token)
 
   return {
     hasTemplate: template !== undefined,
+    opensThought: template !== undefined && opensThought(write),
     stop: [...stop],
     encode: (text) => ids(text.replace(marks, '\uFFFD')),
     decode(tokens) {
       const known = tokens.filter((id) => tokenizer.id_to_token(id) !== undefined)
       if (known.length === 0) return ''
-      const text = tokenizer.decode(known, { skip_special_tokens: true, clean_up_tokenization_spaces: false })
-      return text.replaceAll(privateMark, '')
+      const options = { skip_special_tokens: true, clean_up_tokenization_spaces: false }
+      return orRefuse(() => tokenizer.decode(known, options)).replaceAll(privateMark, '')
     },
     chat(messages) {
       const marked = messages.map(({ role, content }) => ({
         role,
         content: spellings.breakUp(content.replace(marks, '\uFFFD')),
       }))
-      const rendered = template
-        ? render(template, { ...named, messages: marked, add_generation_prompt: true }, folder)
-        : renderPlainly(marked, settings.add_bos_token === false ? undefined : named.bos_token)
-      const { text, count } = spellings.makePrivate(rendered)
+      const { text, count } = spellings.makePrivate(write(marked))
       const tokens = ids(text.replaceAll(breakMark, ''))
       // The guarantee above, held against what the tokenizer did.
       if (tokens.filter((id) => controlIds.has(id)).length !== count) {
-        throw new Error(`the tokenizer of ${folder} made a control token from the text of a message`)
+        throw new UserError(
+          `${path} cannot be used: it makes control tokens from the text of a message. Use a Llama or Qwen tokenizer.`,
+        )
       }
       return tokens
     },
+  }
+}
+
+/**
+ * `tokenizer_config.json`, with the tokens that `special_tokens_map.json` names: as in transformers, which looks there
+ * where the former was written before it held all of them (it has no `added_tokens_decoder`).
+ */
+async function readSettings(folder: string): Promise<z.infer<typeof tokenizerConfigSchema>> {
+  const optional = { optional: true } as const
+  const settings: z.infer<typeof tokenizerConfigSchema> =
+    (await readJsonFile(join(folder, 'tokenizer_config.json'), tokenizerConfigSchema, optional)) ?? {}
+  if (settings.added_tokens_decoder !== undefined) return settings
+  const named = await readJsonFile(join(folder, 'special_tokens_map.json'), namedTokensSchema, optional)
+  return { ...settings, ...named }
+}
+
+/** Whether the reply begins inside a thought. A template that refuses this chat will say so of the one it is asked for. */
+function opensThought(write: (messages: ChatMessage[]) => string): boolean {
+  try {
+    return endsInThought(write([{ role: 'user', content: '?' }]))
+  } catch {
+    return false
   }
 }
 
@@ -219,10 +286,12 @@ function buildTokenizer(
     const pre_tokenizer = withUnicodeDigits(json.pre_tokenizer)
     return new Tokenizer({ ...json, pre_tokenizer, added_tokens }, settings)
   } catch (error) {
-    throw new UserError(
-      `${path} cannot be used (${(error as Error).message}). Use a Llama or Qwen tokenizer.`,
-    )
+    throw unusable(path, error as Error)
   }
+}
+
+function unusable(path: string, { message }: Error): UserError {
+  return new UserError(`${path} cannot be used (${message}). Use a Llama or Qwen tokenizer.`)
 }
 
 /**
@@ -251,38 +320,10 @@ async function readTemplate(
   folder: string,
   inSettings: z.infer<typeof tokenizerConfigSchema>['chat_template'],
 ): Promise<string | undefined> {
-  try {
-    return await readFile(join(folder, 'chat_template.jinja'), 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
+  const file = await readTextFile(join(folder, 'chat_template.jinja'), { optional: true })
+  if (file !== undefined) return file
   if (!Array.isArray(inSettings)) return inSettings ?? undefined
   return inSettings.find(({ name }) => name === 'default')?.template
-}
-
-function parseTemplate(source: string, folder: string): Template {
-  try {
-    const template = new Template(source)
-    // The library predefines strftime_now as a clock; a macro of that name takes its place.
-    const clock = new Template(`{% macro strftime_now(format) %}${fixedDate}{% endmacro %}`)
-    template.parsed.body.unshift(...clock.parsed.body)
-    return template
-  } catch (error) {
-    throw new UserError(
-      `The chat template in ${folder} cannot be read (${(error as Error).message}). Fix it.`,
-    )
-  }
-}
-
-function render(template: Template, variables: Record<string, unknown>, folder: string): string {
-  try {
-    return template.render(variables)
-  } catch (error) {
-    // Templates refuse chats on purpose, a system message for instance: their message says what they want.
-    throw new UserError(
-      `The chat template in ${folder} refuses this chat (${(error as Error).message}). Use another model or other messages.`,
-    )
-  }
 }
 
 const speakers = { system: 'System', user: 'User', assistant: 'Assistant' } as const
@@ -293,18 +334,13 @@ function renderPlainly(messages: readonly ChatMessage[], bos = ''): string {
 }
 
 /** `bos_token` and its like as text, as templates see them. */
-function namedTokens(settings: z.infer<typeof tokenizerConfigSchema>) {
-  const text = (token: z.infer<typeof namedTokenSchema>) =>
-    typeof token === 'string' ? token : token?.content
-  const { bos_token, eos_token, unk_token, pad_token } = settings
-  const all = {
-    bos_token: text(bos_token),
-    eos_token: text(eos_token),
-    unk_token: text(unk_token),
-    pad_token: text(pad_token),
+function namedTokens(settings: z.infer<typeof namedTokensSchema>) {
+  const named: Partial<Record<(typeof tokenNames)[number], string>> = {}
+  for (const name of tokenNames) {
+    const token = settings[name]
+    const text = typeof token === 'string' ? token : token?.content
+    // Absent, not undefined: a template's `is defined` must say no.
+    if (text !== undefined) named[name] = text
   }
-  // Absent, not undefined: a template's `is defined` must say no.
-  return Object.fromEntries(Object.entries(all).filter(([, token]) => token !== undefined)) as Partial<
-    typeof all
-  >
+  return named
 }

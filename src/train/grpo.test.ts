@@ -101,7 +101,7 @@ describe('groupsOf', () => {
     traces: [prompts.map((token) => ({ ...rollout(1), prompt: [token] }))],
   })
   const one = { ...protocol, seats: [seat, seat] }
-  const earned = (boards: Played<Rollout>[], credits: (number | null)[][], of = one) =>
+  const earned = (boards: Played<Rollout>[], credits: (number | null)[][], of: Protocol = one) =>
     groupsOf(
       of,
       boards,

@@ -1,18 +1,12 @@
 /** Cuts a model's text into pieces to show: plain, the final answer, and characters that would not be seen. Pure. */
 
+import { HIDDEN } from '../printable.ts'
+
 export interface Piece {
   text: string
+  /** 'hidden': what would not be seen, by its code point, so that a text has no secrets. */
   kind: 'plain' | 'answer' | 'hidden'
 }
-
-/**
- * Characters that show as nothing or change how others are laid out: controls (but for tab and line feed), zero-width
- * and bidirectional marks, byte-order marks, tags. Shown by their code point, so that a text has no secrets.
- */
-const HIDDEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  // biome-ignore lint/suspicious/noMisleadingCharacterClass: each is a character of its own here
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /** Where a text states its answer, as [start, end), or null: the last box that holds it, or its last mention. */
 export function answerSpan(text: string, answer: string | null): [start: number, end: number] | null {

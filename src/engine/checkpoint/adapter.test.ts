@@ -1,9 +1,10 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UserError } from '../../errors.ts'
-import { type Adapter, loadAdapter, saveAdapter } from './adapter.ts'
+import { type Adapter, adapterShape, loadAdapter, saveAdapter } from './adapter.ts'
 import type { ModelConfig } from './config.ts'
 import { openCheckpoint } from './model.ts'
 import { openSafetensors, type Tensor, writeSafetensors } from './safetensors.ts'
@@ -82,23 +83,76 @@ describe('refuses', () => {
   }
 
   test.each<[string, object, RegExp]>([
-    ['another method', { peft_type: 'IA3' }, /field 'peft_type': only 'LORA' is supported/],
+    ['another method', { peft_type: 'IA3' }, /is of the method IA3, and only LORA/],
     ['a rank of 0', { r: 0 }, /field 'r'/],
-    ['another scaling', { use_rslora: true }, /field 'use_rslora': rank-stabilised scaling is not supported/],
-    ['DoRA', { use_dora: true }, /field 'use_dora'/],
-    ['activation by tokens', { alora_invocation_tokens: [5] }, /field 'alora_invocation_tokens'/],
-    ['trained biases', { bias: 'all' }, /field 'bias'/],
-    ['ranks by layer', { rank_pattern: { q_proj: 8 } }, /field 'rank_pattern'/],
-    ['whole modules', { modules_to_save: ['lm_head'] }, /field 'modules_to_save'/],
+    ['a rank without end', { r: 2 ** 31 }, /field 'r': Too big/],
     [
-      'a rank that its tensors do not have',
-      { r: 8 },
-      /q_proj.lora_A.weight' has shape \[4, 32\] .* \[8, 32\]/,
+      'a rank without end for one layer',
+      { rank_pattern: { q_proj: 2 ** 31 } },
+      /field 'rank_pattern.q_proj'/,
+    ],
+    ['an alpha of 0', { lora_alpha: 0 }, /field 'lora_alpha'/],
+    ['what PEFT may come to have', { use_foo: true }, /sets use_foo to true, which is not known here/],
+    ['arrows', { arrow_config: { top_k: 2 } }, /sets arrow_config to .*routing between adapters/],
+    [
+      'LoftQ',
+      { init_lora_weights: 'loftq' },
+      /init_lora_weights to "loftq": .*whose weights its start changed/,
+    ],
+    ['CorDA', { init_lora_weights: 'corda' }, /init_lora_weights to "corda"/],
+    ['LoRA-GA', { init_lora_weights: 'lora_ga' }, /init_lora_weights to "lora_ga"/],
+    ['a rank that its tensors do not have', { r: 8 }, /q_proj.lora_A.weight' has shape \[4, 32\].*\[8, 32\]/],
+    [
+      'fewer modules than the file has',
+      { target_modules: ['q_proj'] },
+      /holds '.*which its adapter_config.json leaves/,
+    ],
+    [
+      'no module of the model',
+      { target_modules: ['c_attn'] },
+      /adapt no projection of a model with 2 layers/,
+    ],
+    [
+      "a pattern of Python's own",
+      { target_modules: '(?P<x>.*)q_proj' },
+      /by the pattern .* is not supported/,
+    ],
+    [
+      'a pattern that takes for ever',
+      { rank_pattern: { '(a+)+q': 4 } },
+      /by the pattern "\(a\+\)\+q", which is not/,
+    ],
+    ['many repetitions', { target_modules: '.*.*.*.*_proj' }, /by the pattern/],
+    ['a long pattern', { target_modules: 'q'.repeat(1000) }, /by the pattern/],
+    ['a set that is none', { alpha_pattern: { '[z-a]': 4 } }, /by the pattern/],
+    [
+      'layers beside a pattern',
+      { target_modules: '.*_proj', layers_to_transform: [0] },
+      /layers_to_transform beside target_modules that is a pattern/,
     ],
   ])('%s', async (_, settings, message) => {
     const loading = loadAdapter(await changed(settings), config)
     await expect(loading).rejects.toThrow(message)
     await expect(loading).rejects.toBeInstanceOf(UserError)
+  })
+
+  const { refused } = JSON.parse(readFileSync(join(fixture('adapters'), 'golden.json'), 'utf8')) as {
+    refused: Record<string, object>
+  }
+  test.each(Object.entries(refused))("PEFT's %s", async (kind, settings) => {
+    const folder = await mkdtemp(join(scratch, 'refused-'))
+    await writeFile(join(folder, 'adapter_config.json'), JSON.stringify(settings))
+    const [name] = kind.split(',')
+    await expect(loadAdapter(folder, config)).rejects.toThrow(
+      new RegExp(`adapter_config.json sets ${name} to `),
+    )
+    await expect(adapterShape(folder)).rejects.toBeInstanceOf(UserError)
+  })
+
+  test('weights as a pickle', async () => {
+    const folder = await changed({})
+    await rename(join(folder, 'adapter_model.safetensors'), join(folder, 'adapter_model.bin'))
+    await expect(loadAdapter(folder, config)).rejects.toThrow(/adapter_model.bin, a pickle/)
   })
 
   test.each<[string, (tensors: Map<string, Tensor>) => void, RegExp]>([
@@ -112,7 +166,7 @@ describe('refuses', () => {
       'a tensor of another kind',
       (tensors) =>
         tensors.set('base_model.model.lm_head.lora_A.weight', { shape: [0], data: new Float32Array() }),
-      /lm_head.lora_A.weight', which its config has no place for/,
+      /lm_head.lora_A.weight'; only LoRA on the seven projections/,
     ],
   ])('%s', async (_, change, message) => {
     await expect(loadAdapter(await changed({}, change), config)).rejects.toThrow(message)
@@ -126,6 +180,6 @@ describe('refuses', () => {
 
   test('to write an adapter that is not whole', async () => {
     const adapter: Adapter = { rank: 4, alpha: 8, baseModel: 'llama', projections: new Map() }
-    await expect(saveAdapter(join(scratch, 'never'), config, adapter)).rejects.toThrow(/lacks the tensor/)
+    await expect(saveAdapter(join(scratch, 'never'), config, adapter)).rejects.toThrow(/lacks model.layers.0/)
   })
 })

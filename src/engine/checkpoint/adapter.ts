@@ -3,20 +3,20 @@
  * here loads in Python PEFT and in servers that read its files, and back. Touches the file system only.
  *
  * A projection W [out, in] with A [r, in] and B [out, r] computes  x W^T + (alpha / r) x A^T B^T  (Hu et al.,
- * arXiv:2106.09685).
+ * arXiv:2106.09685). In memory all seven projections of every layer have one rank and one scale. Where a file says
+ * otherwise, missing rows and projections are zeros, which learn nothing either, and B takes up what a scale differs by.
  */
 
-import { mkdir } from 'node:fs/promises'
+import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { z } from 'zod'
-import { readJsonFile, writeJsonAtomic } from '../../files.ts'
+import { UserError } from '../../errors.ts'
+import { writeJsonAtomic } from '../../files.ts'
 import type { ModelConfig } from './config.ts'
-import { checkFinite, checkShapes, projections as modules } from './model.ts'
-import { openSafetensors, type Tensor, writeSafetensors } from './safetensors.ts'
+import { checkFinite, projections as modules, type Projection } from './model.ts'
+import { type AdapterShape, readPeftSettings } from './peft.ts'
+import { openSafetensors, type Tensor, type TensorReader, writeSafetensors } from './safetensors.ts'
 
-export interface Adapter {
-  rank: number
-  alpha: number
+export interface Adapter extends AdapterShape {
   /** What it was trained on: a hub name or a folder. For the record; loading does not look for it. */
   baseModel: string
   /**
@@ -29,42 +29,23 @@ export interface Adapter {
 const configName = 'adapter_config.json'
 const weightsName = 'adapter_model.safetensors'
 
-const absent = (what: string) =>
-  z
-    .union([z.literal(false), z.null(), z.tuple([]), z.strictObject({})], {
-      error: `${what} is not supported`,
-    })
-    .optional()
-
-/** Settings of PEFT that would change the computation must be off; the rest of the file is free. */
-const configSchema = z.looseObject({
-  peft_type: z.literal('LORA', { error: "only 'LORA' is supported" }),
-  r: z.number().int().positive(),
-  lora_alpha: z.number().positive(),
-  base_model_name_or_path: z.string().nullish(),
-  bias: z.literal('none', { error: "only 'none' is supported" }).optional(),
-  fan_in_fan_out: absent('transposed weights'),
-  use_rslora: absent('rank-stabilised scaling'),
-  use_dora: absent('DoRA'),
-  use_qalora: absent('QALoRA'),
-  use_bdlora: absent('block-diagonal LoRA'),
-  alora_invocation_tokens: absent('activation by tokens'),
-  lora_bias: absent('a bias in LoRA'),
-  rank_pattern: absent('a rank for each layer'),
-  alpha_pattern: absent('an alpha for each layer'),
-  modules_to_save: absent('training whole modules beside LoRA'),
-  layer_replication: absent('layer replication'),
-})
+/** The files of an adapter that decide what it computes. */
+export const adapterFiles = [configName, weightsName] as const
 
 /** Writes an adapter into a folder (made if need be), each file whole or not at all, the configuration last. */
 export async function saveAdapter(folder: string, config: ModelConfig, adapter: Adapter): Promise<void> {
   const { rank, alpha, baseModel, projections } = adapter
   const tensors = new Map<string, Tensor>()
-  for (const [module, { a, b }] of projections) {
-    tensors.set(nameOf(module, 'A'), a)
-    tensors.set(nameOf(module, 'B'), b)
+  for (const projection of modules(config)) {
+    const pair = projections.get(projection.name)
+    if (!pair) throw new UserError(`The adapter lacks ${projection.name}. Give one for every projection.`)
+    for (const matrix of ['a', 'b'] as const) {
+      const { name, shape } = expected(projection, matrix, rank)
+      checkShape(name, pair[matrix].shape, shape, folder)
+      checkFinite(name, pair[matrix].data, folder)
+      tensors.set(name, pair[matrix])
+    }
   }
-  check(config, rank, tensors, folder)
   await mkdir(folder, { recursive: true })
   await writeSafetensors(join(folder, weightsName), tensors, { dtype: 'F32' })
   await writeJsonAtomic(join(folder, configName), {
@@ -85,48 +66,127 @@ export async function saveAdapter(folder: string, config: ModelConfig, adapter: 
   })
 }
 
+/** The rank and alpha that `loadAdapter` gives, which a policy must be made with before it can load the adapter. */
+export async function adapterShape(folder: string): Promise<AdapterShape> {
+  const { rank, alpha } = await readPeftSettings(join(folder, configName))
+  return { rank, alpha }
+}
+
 /**
  * Reads an adapter that PEFT or `saveAdapter` wrote for a model of this configuration. Throws UserError for a
- * missing or broken file, a setting that is not supported, a projection without its A or B (all seven of every
- * layer are needed), a wrong shape, or a value that is not finite.
+ * missing or broken file, a setting that is not supported (`peft.ts`), a projection that the settings adapt without its A
+ * or B, a tensor that they have no place for, a wrong shape, or a value that is not finite.
  */
 export async function loadAdapter(folder: string, config: ModelConfig): Promise<Adapter> {
-  const json = await readJsonFile(join(folder, configName), configSchema)
-  const reader = await openSafetensors(join(folder, weightsName))
-  const tensors = new Map<string, Tensor>()
+  const settings = await readPeftSettings(join(folder, configName))
+  const { rank, alpha, baseModel } = settings
+  const reader = await openWeights(folder)
   try {
-    for (const name of reader.names) {
-      tensors.set(name, { shape: reader.info(name).shape, data: await reader.read(name) })
+    const adapted = modules(config).map((projection) => ({ projection, own: settings.of(projection.name) }))
+    checkNames(adapted, config, reader.names, folder)
+    // Everything is held against the file's header before room is made for it.
+    for (const { projection, own } of adapted) {
+      if (own === null) continue
+      for (const matrix of ['a', 'b'] as const) {
+        const { name, shape } = expected(projection, matrix, own.rank)
+        checkShape(name, reader.info(name).shape, shape, folder)
+      }
     }
+    const read = async (projection: Projection, matrix: 'a' | 'b', own: number) => {
+      const { name } = expected(projection, matrix, own)
+      const data = await reader.read(name)
+      checkFinite(name, data, folder)
+      return data
+    }
+    const projections: Adapter['projections'] = new Map()
+    for (const { projection, own } of adapted) {
+      const { name, in: inputs, out: outputs } = projection
+      const a = { shape: [rank, inputs], data: new Float32Array(rank * inputs) }
+      const b = { shape: [outputs, rank], data: new Float32Array(outputs * rank) }
+      if (own !== null) {
+        a.data.set(await read(projection, 'a', own.rank))
+        const narrow = await read(projection, 'b', own.rank)
+        const change = own.scale / (alpha / rank)
+        for (let row = 0; row < outputs; row++) {
+          for (let i = 0; i < own.rank; i++) b.data[row * rank + i] = narrow[row * own.rank + i] * change
+        }
+      }
+      projections.set(name, { a, b })
+    }
+    return { rank, alpha, baseModel, projections }
   } finally {
     await reader.close()
   }
-  check(config, json.r, tensors, folder)
-  const projections = new Map(
-    modules(config).map(({ name: module }) => [
-      module,
-      { a: tensors.get(nameOf(module, 'A')) as Tensor, b: tensors.get(nameOf(module, 'B')) as Tensor },
-    ]),
-  )
-  return { rank: json.r, alpha: json.lora_alpha, baseModel: json.base_model_name_or_path ?? '', projections }
 }
 
-function check(
+async function openWeights(folder: string): Promise<TensorReader> {
+  const isThere = (name: string) =>
+    access(join(folder, name)).then(
+      () => true,
+      () => false,
+    )
+  if (!(await isThere(weightsName)) && (await isThere('adapter_model.bin'))) {
+    throw new UserError(
+      `${folder} has its weights as adapter_model.bin, a pickle, which can run what it likes and is never loaded. Load it in ` +
+        'Python and save it again with safe_serialization=True.',
+    )
+  }
+  return openSafetensors(join(folder, weightsName))
+}
+
+/** PEFT's name of one of a projection's two matrices, and its shape at a rank. */
+function expected({ name, in: inputs, out: outputs }: Projection, matrix: 'a' | 'b', rank: number) {
+  return {
+    name: `base_model.model.${name}.lora_${matrix.toUpperCase()}.weight`,
+    shape: matrix === 'a' ? [rank, inputs] : [outputs, rank],
+  }
+}
+
+/** Checks that the file holds what its settings say, and nothing else. */
+function checkNames(
+  adapted: readonly { projection: Projection; own: object | null }[],
   config: ModelConfig,
-  rank: number,
-  tensors: ReadonlyMap<string, Tensor>,
+  names: readonly string[],
   folder: string,
 ): void {
-  const expected = new Map<string, readonly number[]>()
-  for (const { name: module, out, in: width } of modules(config)) {
-    expected.set(nameOf(module, 'A'), [rank, width])
-    expected.set(nameOf(module, 'B'), [out, rank])
+  const places = new Map(
+    adapted.flatMap(({ projection, own }) =>
+      (['a', 'b'] as const).map((matrix) => [expected(projection, matrix, 0).name, own !== null] as const),
+    ),
+  )
+  if (!adapted.some(({ own }) => own !== null)) {
+    throw new UserError(
+      `The settings in ${folder} adapt no projection of a model with ${config.layers} layers. Use an adapter of this model.`,
+    )
   }
-  checkShapes(expected, new Map([...tensors].map(([name, { shape }]) => [name, shape])), folder)
-  for (const [name, { data }] of tensors) checkFinite(name, data, folder)
+  for (const name of names) {
+    const isWanted = places.get(name)
+    if (isWanted === undefined) {
+      throw new UserError(
+        `${folder} holds '${name}'; only LoRA on the seven projections of the model's ${config.layers} layers is supported. ` +
+          'Use an adapter with these alone.',
+      )
+    }
+    if (!isWanted) {
+      throw new UserError(
+        `${folder} holds '${name}', which its ${configName} leaves out, as Python's PEFT then does. Use files of one adapter.`,
+      )
+    }
+  }
+  const found = new Set(names)
+  for (const [name, isWanted] of places) {
+    if (isWanted && !found.has(name)) {
+      throw new UserError(
+        `${folder} lacks the tensor '${name}', which its ${configName} asks for. Use files of one adapter.`,
+      )
+    }
+  }
 }
 
-/** PEFT's name for one of a projection's two matrices. */
-function nameOf(module: string, matrix: 'A' | 'B'): string {
-  return `base_model.model.${module}.lora_${matrix}.weight`
+function checkShape(name: string, actual: readonly number[], shape: readonly number[], folder: string): void {
+  if (actual.join() === shape.join()) return
+  throw new UserError(
+    `In ${folder} '${name}' has shape [${actual.join(', ')}], where its ${configName} and the model ask for ` +
+      `[${shape.join(', ')}]. Use an adapter of this model.`,
+  )
 }

@@ -54,7 +54,15 @@ const architectures = {
   qwen3: { className: 'Qwen3ForCausalLM', attentionBias: false, qkNorm: true },
 } as const
 
-const size = z.number().int().positive()
+/** Above these a number is damage: they bound what is allocated before any weight is looked at. */
+const MOST_LAYERS = 1024
+const LONGEST_CONTEXT = 1 << 20
+/** Of a vocabulary, a width, a number of heads; what they come to is held against the files' own shapes. */
+const LARGEST_SIZE = 1 << 24
+/** Bytes of the cosines and sines of every position. */
+const LARGEST_TABLES = 1 << 30
+
+const size = z.number().int().positive().max(LARGEST_SIZE)
 const positive = z.number().positive()
 const tokenId = z.number().int().nonnegative()
 const off = z.literal(false, { error: 'only false is supported' }).nullish()
@@ -74,13 +82,13 @@ const configSchema = z.looseObject({
   model_type: z.string(),
   vocab_size: size,
   hidden_size: size,
-  num_hidden_layers: size,
+  num_hidden_layers: size.max(MOST_LAYERS),
   num_attention_heads: size,
   num_key_value_heads: size.nullish(),
   head_dim: size.nullish(),
   intermediate_size: size,
   rms_norm_eps: positive.default(1e-6),
-  max_position_embeddings: size,
+  max_position_embeddings: size.max(LONGEST_CONTEXT),
   rope_theta: positive.nullish(),
   rope_scaling: ropeSchema.nullish(),
   rope_parameters: ropeSchema.nullish(),
@@ -137,6 +145,13 @@ export async function readModelConfig(path: string): Promise<ModelConfig> {
   if (config.headDim % 2 !== 0) {
     throw new UserError(
       `${path}: a head's width must be an even whole number, not ${config.headDim}. Fix the config.`,
+    )
+  }
+  const tables = config.contextLength * config.headDim * Float32Array.BYTES_PER_ELEMENT
+  if (tables > LARGEST_TABLES) {
+    throw new UserError(
+      `${path}: ${config.contextLength} positions with heads ${config.headDim} wide take ${tables} bytes of tables, more than ` +
+        `${LARGEST_TABLES}. Lower max_position_embeddings.`,
     )
   }
   return config

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { cp, mkdtemp, open, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -92,7 +93,42 @@ describe('bad input', () => {
     const folder = await newFolder()
     await refused(load(folder), /Cannot read .*config.json \(ENOENT\)/)
     await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
-    await refused(load(folder), /Cannot open .*model.safetensors \(ENOENT\)/)
+    await refused(load(folder), /has no model.safetensors. Give a folder in Hugging Face's layout/)
+    await writeFile(join(folder, 'pytorch_model.bin'), 'not to be loaded')
+    await refused(load(folder), /\(there is pytorch_model.bin\). A pickle can run what it likes/)
+    await writeFile(join(folder, 'model.safetensors'), '')
+    await refused(load(folder), /it holds 0 bytes/)
+    await writeFile(
+      join(folder, 'model.safetensors'),
+      'version https://git-lfs.github.com/spec/v1\noid sha256:1',
+    )
+    await refused(load(folder), /is a Git LFS pointer/)
+  })
+
+  test('quantised weights, whatever else is wrong with them', async () => {
+    for (const [dtype, bytes] of [
+      ['F8_E4M3', 4],
+      ['F4', 2],
+      ['U8', 4],
+    ] as const) {
+      const folder = await newFolder()
+      await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
+      const json = Buffer.from(JSON.stringify({ [q]: { dtype, shape: [4], data_offsets: [0, bytes] } }))
+      const length = Buffer.alloc(8)
+      length.writeBigUInt64LE(BigInt(json.length))
+      await writeFile(join(folder, 'model.safetensors'), Buffer.concat([length, json, Buffer.alloc(bytes)]))
+      await refused(load(folder), new RegExp(`is ${dtype}: quantised weights are not supported`))
+    }
+  })
+
+  test('a pipe in the place of a file is not waited for', async () => {
+    const folder = await newFolder()
+    await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
+    execFileSync('mkfifo', [join(folder, 'model.safetensors')])
+    await refused(load(folder), /model.safetensors is no file/)
+    const settings = await newFolder()
+    execFileSync('mkfifo', [join(settings, 'config.json')])
+    await refused(load(settings), /config.json is a pipe or a device/)
   })
 
   test('a truncated file', async () => {
@@ -130,11 +166,46 @@ describe('bad input', () => {
     },
   )
 
-  test("old buffers and a tied model's own head are not held against it", async () => {
+  test("old buffers and a copy of a tied model's head are not held against it", async () => {
     const folder = await folderWith({
       'model.layers.0.self_attn.rotary_emb.inv_freq': { shape: [4], data: new Float32Array(4) },
-      'lm_head.weight': { shape: [96, 32], data: new Float32Array(96 * 32) },
+      'lm_head.weight': weights.get('model.embed_tokens.weight') as { shape: number[]; data: Float32Array },
     })
+    expect(await load(folder)).toEqual(weights)
+  })
+
+  describe('a tied pair', () => {
+    const embedding = 'model.embed_tokens.weight'
+    const head = 'lm_head.weight'
+    const own = () => weights.get(embedding) as { shape: number[]; data: Float32Array }
+
+    test('of which the head alone was saved is whole', async () => {
+      expect(await load(await folderWith({ [embedding]: undefined, [head]: own() }))).toEqual(weights)
+    })
+
+    test('whose matrices differ is none: the trained head counts', async () => {
+      const trained = {
+        shape: own().shape,
+        data: own().data.map((x, i) => (i === own().data.length - 1 ? x + 1 : x)),
+      }
+      const folder = await folderWith({ [head]: trained })
+      const { config: found } = await openCheckpoint(folder)
+      expect(found).toEqual({ ...config, tieEmbeddings: false })
+      expect((await load(folder)).get(head)).toEqual(trained)
+      expect((await load(await folderWith({ [head]: own() }))).has(head)).toBe(false)
+    })
+
+    test('whose matrices differ in size is refused', async () => {
+      const short = { shape: [95, 32], data: new Float32Array(95 * 32) }
+      await refused(load(await folderWith({ [head]: short })), /'lm_head.weight' has shape \[95, 32\]/)
+    })
+  })
+
+  test("names without the decoder's prefix", async () => {
+    const folder = await newFolder()
+    await cp(join(fixture('qwen2'), 'config.json'), join(folder, 'config.json'))
+    const bare = new Map([...weights].map(([name, tensor]) => [name.replace(/^model\./, ''), tensor]))
+    await writeSafetensors(join(folder, 'model.safetensors'), bare, { dtype: 'F32' })
     expect(await load(folder)).toEqual(weights)
   })
 

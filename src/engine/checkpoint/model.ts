@@ -8,7 +8,14 @@ import { join } from 'node:path'
 import { UserError } from '../../errors.ts'
 import { writeJsonAtomic } from '../../files.ts'
 import { type ModelConfig, readModelConfig, toHuggingFaceConfig } from './config.ts'
-import { type FloatType, openFolder, type Tensor, writeSafetensors } from './safetensors.ts'
+import {
+  type FloatType,
+  isFloatType,
+  openFolder,
+  type Tensor,
+  type TensorReader,
+  writeSafetensors,
+} from './safetensors.ts'
 
 /** Tensors by Hugging Face's names, `model.layers.0.self_attn.q_proj.weight` ([out, in]) and so on. */
 export type Weights = Map<string, Tensor>
@@ -70,9 +77,16 @@ export function weightShapes(config: ModelConfig): Map<string, readonly number[]
   return shapes
 }
 
+/** The embedding, and the head that may be the same matrix. */
+const embedding = 'model.embed_tokens.weight'
+const head = 'lm_head.weight'
+
 /**
  * Opens a checkpoint folder: its configuration, and from the files' headers that every tensor is there in its
  * shape and none is unaccounted for. Throws UserError otherwise.
+ *
+ * As in transformers, names may lack the `model.` that the bare decoder is saved without; of a tied pair either matrix is
+ * enough, and where both are there and differ, they are not tied whatever the configuration says.
  */
 export async function openCheckpoint(folder: string): Promise<Checkpoint> {
   const isFolder = await stat(folder).then(
@@ -80,41 +94,86 @@ export async function openCheckpoint(folder: string): Promise<Checkpoint> {
     () => false,
   )
   if (!isFolder) throw new UserError(`There is no checkpoint folder ${folder}. Check the path.`)
-  const config = await readModelConfig(join(folder, 'config.json'))
-  const shapes = weightShapes(config)
+  const declared = await readModelConfig(join(folder, 'config.json'))
 
   const reader = await openFolder(folder)
   try {
-    const found = new Map(reader.names.map((name) => [name, reader.info(name).shape]))
+    const names = fileNames(reader.names, declared.tieEmbeddings)
+    const isTied = declared.tieEmbeddings && (await areTied(reader, names))
+    const config = { ...declared, tieEmbeddings: isTied }
+    const shapes = weightShapes(config)
+    const found = new Map([...names].map(([name, inFile]) => [name, reader.info(inFile).shape]))
     for (const name of found.keys()) {
       // Buffers that older versions saved, and a copy of the embedding that tied models need not have.
-      const harmless =
-        name.endsWith('.rotary_emb.inv_freq') || (config.tieEmbeddings && name === 'lm_head.weight')
-      if (harmless && !shapes.has(name)) found.delete(name)
+      const isHarmless = name.endsWith('.rotary_emb.inv_freq') || (isTied && name === head)
+      if (isHarmless && !shapes.has(name)) found.delete(name)
     }
+    checkTypes(reader, folder)
     checkShapes(shapes, found, folder)
+    return { folder, config, loadWeights: () => load(folder, shapes, names) }
   } finally {
     await reader.close()
   }
+}
 
-  return {
-    folder,
-    config,
-    async loadWeights() {
-      const weights: Weights = new Map()
-      const reader = await openFolder(folder)
-      try {
-        for (const [name, shape] of shapes) {
-          const data = await reader.read(name)
-          checkFinite(name, data, folder)
-          weights.set(name, { shape, data })
-        }
-      } finally {
-        await reader.close()
-      }
-      return weights
-    },
+/** The model's names of a file's tensors, with the file's own. */
+function fileNames(inFile: readonly string[], tied: boolean): Map<string, string> {
+  const isBare = !inFile.some((name) => name.startsWith('model.'))
+  const names = new Map(
+    inFile.map((name) => [isBare && !name.startsWith('lm_head.') ? `model.${name}` : name, name]),
+  )
+  const own = names.get(head)
+  if (tied && own !== undefined && !names.has(embedding)) names.set(embedding, own)
+  return names
+}
+
+/** False where both matrices are there and hold different numbers. */
+async function areTied(reader: TensorReader, names: ReadonlyMap<string, string>): Promise<boolean> {
+  const [one, other] = [names.get(embedding), names.get(head)]
+  if (one === undefined || other === undefined || one === other) return true
+  const [shape, otherShape] = [reader.info(one).shape, reader.info(other).shape]
+  if (shape.join() !== otherShape.join()) return false
+  const otherParts = reader.parts(other)
+  for await (const part of reader.parts(one)) {
+    const { value } = await otherParts.next()
+    if (!part.every((x, i) => x === value?.[i])) return false
   }
+  return true
+}
+
+/** Whatever else is wrong with quantised weights, this is what to say of them. */
+function checkTypes(reader: TensorReader, folder: string): void {
+  for (const name of reader.names) {
+    const { dtype } = reader.info(name)
+    if (isFloatType(dtype)) continue
+    throw new UserError(
+      /^F[468]|^[UI]\d/.test(dtype)
+        ? `In ${folder} '${name}' is ${dtype}: quantised weights are not supported. Use the model as F32, F16 or BF16.`
+        : `In ${folder} '${name}' is ${dtype}: weights must be F32, F16 or BF16. Save it again in one of these.`,
+    )
+  }
+}
+
+async function load(
+  folder: string,
+  shapes: ReadonlyMap<string, readonly number[]>,
+  names: ReadonlyMap<string, string>,
+): Promise<Weights> {
+  const weights: Weights = new Map()
+  const reader = await openFolder(folder)
+  try {
+    for (const [name, shape] of shapes) {
+      const inFile = names.get(name) as string
+      // The files may have been changed since they were checked.
+      checkShapes(new Map([[name, shape]]), new Map([[name, reader.info(inFile).shape]]), folder)
+      const data = await reader.read(inFile)
+      checkFinite(name, data, folder)
+      weights.set(name, { shape, data })
+    }
+  } finally {
+    await reader.close()
+  }
+  return weights
 }
 
 /**
@@ -143,7 +202,11 @@ export function checkShapes(
 ): void {
   for (const [name, shape] of expected) {
     const actual = found.get(name)
-    if (!actual) throw new UserError(`${source} lacks the tensor '${name}'. Use a complete checkpoint.`)
+    if (!actual) {
+      throw new UserError(
+        `${source} lacks the tensor '${name}', which its config asks for. Use files of one model.`,
+      )
+    }
     if (actual.length !== shape.length || actual.some((length, axis) => length !== shape[axis])) {
       throw new UserError(
         `In ${source} '${name}' has shape [${actual.join(', ')}] where its config asks for [${shape.join(', ')}]. Use files of one model.`,

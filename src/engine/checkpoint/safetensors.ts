@@ -6,11 +6,11 @@
  * of this is refused when it is opened, before a byte of weights is read.
  */
 
-import { access, type FileHandle, open } from 'node:fs/promises'
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../../errors.ts'
-import { readJsonFile, writeAtomically } from '../../files.ts'
+import { lfsPointer, readJsonFile, writeAtomically } from '../../files.ts'
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from './halves.ts'
 
 /** A tensor in memory: row-major float32, whatever its precision on disk. */
@@ -19,27 +19,37 @@ export interface Tensor {
   data: Float32Array
 }
 
-/** Bytes an element takes, for every dtype of the format; the floating-point ones of `FloatType` can be read. */
-const elementBytes = {
-  F32: 4,
-  F16: 2,
-  BF16: 2,
-  BOOL: 1,
-  U8: 1,
-  I8: 1,
-  F8_E5M2: 1,
-  F8_E4M3: 1,
-  I16: 2,
-  U16: 2,
-  I32: 4,
-  U32: 4,
-  I64: 8,
-  U64: 8,
-  F64: 8,
+/** Bits that an element takes, for every dtype of the format; those of `FloatType` can be read. */
+const elementBits = {
+  BOOL: 8,
+  F4: 4,
+  F6_E2M3: 6,
+  F6_E3M2: 6,
+  U8: 8,
+  I8: 8,
+  F8_E5M2: 8,
+  F8_E4M3: 8,
+  F8_E8M0: 8,
+  F8_E5M2FNUZ: 8,
+  F8_E4M3FNUZ: 8,
+  I16: 16,
+  U16: 16,
+  F16: 16,
+  BF16: 16,
+  I32: 32,
+  U32: 32,
+  F32: 32,
+  C64: 64,
+  F64: 64,
+  I64: 64,
+  U64: 64,
 } as const
 
-export type DType = keyof typeof elementBytes
+export type DType = keyof typeof elementBits
 export type FloatType = 'F32' | 'F16' | 'BF16'
+
+export const isFloatType = (dtype: DType): dtype is FloatType =>
+  dtype === 'F32' || dtype === 'F16' || dtype === 'BF16'
 
 export interface TensorInfo {
   dtype: DType
@@ -51,20 +61,22 @@ export interface TensorReader {
   readonly names: readonly string[]
   /** What the header says of a tensor. Throws UserError for a name that the file lacks. */
   info(name: string): TensorInfo
-  /** One tensor as float32. Throws UserError for a name that the file lacks or a dtype that holds no floats. */
+  /** One tensor as float32. Throws UserError for a name that the file lacks or a dtype that is no `FloatType`. */
   read(name: string): Promise<Float32Array>
+  /** The same in parts of some megabytes, equally many elements each but the last, whatever the dtype. */
+  parts(name: string): AsyncGenerator<Float32Array>
   close(): Promise<void>
 }
 
 /** The reference implementation's limit: a longer header is an attack or a broken length. */
 const maxHeaderBytes = 100_000_000
 
-/** Bytes converted at a time, so that loading a 16-bit tensor never holds a second copy of it. */
-const chunkBytes = 1 << 23
+/** Elements converted at a time, so that loading a 16-bit tensor never holds a second copy of it. */
+const chunkElements = 1 << 22
 
 const countSchema = z.number().int().nonnegative()
 const entrySchema = z.object({
-  dtype: z.enum(Object.keys(elementBytes) as [DType, ...DType[]]),
+  dtype: z.enum(Object.keys(elementBits) as [DType, ...DType[]]),
   shape: z.array(countSchema),
   data_offsets: z.tuple([countSchema, countSchema]),
 })
@@ -81,12 +93,7 @@ interface Entry extends TensorInfo {
  * rest of the file exactly. Throws UserError when the file is missing or any of that does not hold.
  */
 export async function openSafetensors(path: string): Promise<TensorReader> {
-  let file: FileHandle
-  try {
-    file = await open(path, 'r')
-  } catch (error) {
-    throw new UserError(`Cannot open ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`)
-  }
+  const file = await openFile(path)
   try {
     const { entries, dataStart } = await readHeader(file, path)
     const entryOf = (name: string) => {
@@ -94,30 +101,43 @@ export async function openSafetensors(path: string): Promise<TensorReader> {
       if (!entry) throw new UserError(`${path} has no tensor '${name}'. Use a checkpoint that holds it.`)
       return entry
     }
+    const floatsOf = (name: string) => {
+      const { dtype, shape, begin } = entryOf(name)
+      if (!isFloatType(dtype)) {
+        throw new UserError(
+          `Tensor '${name}' of ${path} is ${dtype}; weights must be F32, F16 or BF16. Use a copy in one of these.`,
+        )
+      }
+      return { dtype, begin, count: countOf(shape) }
+    }
+    /** Elements of a tensor from `first` on, as many as `into` has room for. */
+    const fill = async (name: string, first: number, into: Float32Array): Promise<void> => {
+      const { dtype, begin } = floatsOf(name)
+      const start = dataStart + begin + (first * elementBits[dtype]) / 8
+      if (dtype === 'F32') return readFully(file, bytesOf(into), start, path)
+      const toF32 = dtype === 'F16' ? f16ToF32 : bf16ToF32
+      const chunk = new Uint16Array(Math.min(chunkElements, into.length))
+      for (let at = 0; at < into.length; at += chunk.length) {
+        const part = chunk.subarray(0, into.length - at)
+        await readFully(file, bytesOf(part), start + 2 * at, path)
+        toF32(part, into.subarray(at))
+      }
+    }
     return {
       names: [...entries.keys()],
       info: (name) => ({ dtype: entryOf(name).dtype, shape: entryOf(name).shape }),
       async read(name) {
-        const { dtype, begin, end } = entryOf(name)
-        if (dtype === 'F32') {
-          const data = new Float32Array((end - begin) / 4)
-          await readFully(file, new Uint8Array(data.buffer), dataStart + begin, path)
-          return data
-        }
-        if (dtype !== 'F16' && dtype !== 'BF16') {
-          throw new UserError(
-            `Tensor '${name}' of ${path} is ${dtype}; weights must be F32, F16 or BF16. Convert the checkpoint.`,
-          )
-        }
-        const toF32 = dtype === 'F16' ? f16ToF32 : bf16ToF32
-        const data = new Float32Array((end - begin) / 2)
-        const chunk = new Uint16Array(Math.min(chunkBytes / 2, data.length))
-        for (let at = 0; at < data.length; at += chunk.length) {
-          const part = chunk.subarray(0, data.length - at)
-          await readFully(file, bytesOf(part), dataStart + begin + 2 * at, path)
-          toF32(part, data.subarray(at))
-        }
+        const data = new Float32Array(floatsOf(name).count)
+        await fill(name, 0, data)
         return data
+      },
+      async *parts(name) {
+        const { count } = floatsOf(name)
+        for (let at = 0; at < count; at += chunkElements) {
+          const part = new Float32Array(Math.min(chunkElements, count - at))
+          await fill(name, at, part)
+          yield part
+        }
       },
       close: () => file.close(),
     }
@@ -127,51 +147,97 @@ export async function openSafetensors(path: string): Promise<TensorReader> {
   }
 }
 
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    // Opening a pipe would wait for whoever writes to it.
+    if (!(await stat(path)).isFile()) throw new UserError(`${path} is no file. Put the weights there.`)
+    return await open(path, 'r')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    throw new UserError(`Cannot open ${path} (${code}). Check the path.`)
+  }
+}
+
 const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) })
+
+const singleName = 'model.safetensors'
+const indexName = 'model.safetensors.index.json'
+/** Files of weights at most: the largest models come in some hundreds. */
+const MOST_SHARDS = 1000
+
+/** What an index says: the shard of each tensor. Null where the weights are one file. */
+async function readIndex(folder: string): Promise<Readonly<Record<string, string>> | null> {
+  // A single file wins over an index, as in transformers: it is what a later save leaves beside old shards.
+  const names = new Set(await readdir(folder).catch(() => []))
+  if (names.has(singleName)) return null
+  if (!names.has(indexName)) {
+    const pickle = [...names].find((name) => /\.(bin|pt|pth|ckpt)$/.test(name))
+    const found = [...names].find((name) => /\.(safetensors|gguf|onnx|h5|msgpack)$/.test(name)) ?? pickle
+    const seen = found === undefined ? '' : ` (there is ${found})`
+    throw new UserError(
+      `${folder} has no ${singleName}${seen}. ` +
+        (pickle === undefined
+          ? "Give a folder in Hugging Face's layout."
+          : 'A pickle can run what it likes and is never loaded: load it in Python and save it again with ' +
+            'safe_serialization=True.'),
+    )
+  }
+  const path = join(folder, indexName)
+  const { weight_map } = await readJsonFile(path, indexSchema)
+  const shards = new Set(Object.values(weight_map))
+  for (const file of shards) {
+    if (!/^[\w-][\w.-]*$/.test(file)) {
+      throw new UserError(`${path} names the shard '${file}'; a shard is a file beside it. Fix the index.`)
+    }
+  }
+  if (shards.size > MOST_SHARDS) {
+    throw new UserError(`${path} names ${shards.size} shards, more than ${MOST_SHARDS}. Save it in fewer.`)
+  }
+  return weight_map
+}
+
+/** The names of the files that `openFolder` reads. Throws UserError where there are none, or the index is broken. */
+export async function weightFiles(folder: string): Promise<string[]> {
+  const index = await readIndex(folder)
+  return index === null ? [singleName] : [indexName, ...new Set(Object.values(index))]
+}
 
 /**
  * Opens a checkpoint folder's weights: `model.safetensors`, or the shards that `model.safetensors.index.json`
  * lists. Throws UserError as `openSafetensors` does, and when a shard lacks a tensor that the index promises.
  */
 export async function openFolder(folder: string): Promise<TensorReader> {
-  const single = join(folder, 'model.safetensors')
-  const indexPath = join(folder, 'model.safetensors.index.json')
-  // A single file wins over an index, as in transformers: it is what a later save leaves beside old shards.
-  const isSingle = await access(single).then(
-    () => true,
-    () => false,
-  )
-  const index = isSingle ? undefined : await readJsonFile(indexPath, indexSchema, { optional: true })
-  if (!index) return openSafetensors(single)
+  const index = await readIndex(folder)
+  if (index === null) return openSafetensors(join(folder, singleName))
 
   const shards = new Map<string, TensorReader>()
   const close = async () => {
     for (const shard of shards.values()) await shard.close()
   }
   try {
-    for (const file of new Set(Object.values(index.weight_map))) {
-      if (!/^[\w-][\w.-]*$/.test(file)) {
-        throw new UserError(
-          `${indexPath} names the shard '${file}'; a shard is a file beside it. Fix the index.`,
-        )
-      }
+    for (const file of new Set(Object.values(index))) {
       shards.set(file, await openSafetensors(join(folder, file)))
     }
     const shardOf = new Map<string, TensorReader>()
-    for (const [name, file] of Object.entries(index.weight_map)) {
+    for (const [name, file] of Object.entries(index)) {
       const shard = shards.get(file) as TensorReader
       shard.info(name)
       shardOf.set(name, shard)
     }
     const find = (name: string) => {
       const shard = shardOf.get(name)
-      if (!shard) throw new UserError(`${indexPath} has no tensor '${name}'. Use a checkpoint that holds it.`)
+      if (!shard)
+        throw new UserError(
+          `${join(folder, indexName)} has no tensor '${name}'. Use a checkpoint that holds it.`,
+        )
       return shard
     }
     return {
       names: [...shardOf.keys()],
       info: (name) => find(name).info(name),
       read: async (name) => find(name).read(name),
+      parts: (name) => find(name).parts(name),
       close,
     }
   } catch (error) {
@@ -208,7 +274,7 @@ export async function writeSafetensors(
         `Tensor '${name}' has ${data.length} values but shape [${shape.join(', ')}]. Pass data that fills its shape.`,
       )
     }
-    const end = offset + data.length * elementBytes[dtype]
+    const end = offset + (data.length * elementBits[dtype]) / 8
     header.push([name, { dtype, shape, data_offsets: [offset, end] }])
     offset = end
   }
@@ -226,7 +292,7 @@ export async function writeSafetensors(
         continue
       }
       const toHalf = dtype === 'F16' ? f32ToF16 : f32ToBf16
-      const chunk = new Uint16Array(Math.min(chunkBytes / 2, data.length))
+      const chunk = new Uint16Array(Math.min(chunkElements, data.length))
       for (let at = 0; at < data.length; at += chunk.length) {
         const part = data.subarray(at, at + chunk.length)
         if (!toHalf(part, chunk)) {
@@ -249,6 +315,11 @@ async function readHeader(
   if (size < 8) refuse(`it holds ${size} bytes`)
   const length = new DataView(new ArrayBuffer(8))
   await readFully(file, new Uint8Array(length.buffer), 0, path)
+  if (Buffer.from(length.buffer).toString('latin1') === lfsPointer.slice(0, 8)) {
+    throw new UserError(
+      `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,
+    )
+  }
   const headerBytes = length.getBigUint64(0, true)
   if (headerBytes > BigInt(Math.min(size - 8, maxHeaderBytes))) {
     refuse(`its header should take ${headerBytes} bytes and the file holds ${size}`)
@@ -270,7 +341,7 @@ async function readHeader(
     }
     const { dtype, shape, data_offsets } = parsed.data
     const [begin, end] = data_offsets
-    const expected = countOf(shape) * elementBytes[dtype]
+    const expected = (countOf(shape) * elementBits[dtype]) / 8
     if (end - begin !== expected) {
       refuse(
         `'${name}' takes ${end - begin} bytes where ${dtype} of shape [${shape.join(', ')}] takes ${expected}`,

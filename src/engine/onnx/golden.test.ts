@@ -205,7 +205,7 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       const flat = groups.flatMap((group, i) =>
         group.map((completion) => ({ prompt: requests[i].prompt, completion })),
       )
-      expect(groups.map((group) => group.length)).toEqual(requests.map(({ n }) => n))
+      expect(groups.map((group) => group.length)).toEqual(requests.map(({ seeds }) => seeds.length))
       const scores = await policy.logprobs(
         flat.map(({ prompt, completion }) => ({ prompt, completion: completion.tokens })),
         { temperature: 0.9 },

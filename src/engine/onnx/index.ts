@@ -1,6 +1,6 @@
 /** The built-in engine: the model as ONNX graphs, run by ONNX Runtime in this process. */
 import { UserError } from '../../errors.ts'
-import { loadTokenizer } from '../../tokens/tokenizer.ts'
+import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
 import { openCheckpoint } from '../checkpoint/model.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
@@ -9,7 +9,7 @@ import { defaultLimits, gpuLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
 import { runtimeVersion } from './session.ts'
 
-export interface OnnxEngineOptions {
+export interface OnnxEngineOptions extends TokenizerOptions {
   /** A checkpoint folder in Hugging Face's layout. */
   model: string
   /** What is recorded as the model's name; the folder when absent. */
@@ -27,7 +27,7 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
   }
   const checkpoint = await openCheckpoint(model)
   const { config } = checkpoint
-  const tokenizer = await loadTokenizer(model)
+  const tokenizer = await loadTokenizer(model, options)
   const place = await chooseDevice(options.device ?? 'cpu')
   const limits =
     place.device === 'cpu'

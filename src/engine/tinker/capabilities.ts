@@ -4,7 +4,7 @@
  */
 import type { Sequence } from '../contract.ts'
 import { Refused } from './client.ts'
-import { completionLogprobs, type Reduction, scoredDatum, weightsOf } from './loss.ts'
+import { completionLogprobs, outputsOf, type Reduction, scoredDatum, weightsOf } from './loss.ts'
 import type { RemoteModel } from './model.ts'
 import { type Datum, type LossInput, lossSchema, optimSchema, tensor } from './wire.ts'
 
@@ -32,11 +32,14 @@ export const noStep = {
 }
 
 /** The gradient's norm among an optimiser step's metrics; servers put their own prefix before it. */
-export function gradNormOf(metrics: Record<string, number | null> | null | undefined): number | undefined {
+export function gradNormOf(metrics: Record<string, unknown> | null | undefined): number | undefined {
   const [, norm] =
     Object.entries(metrics ?? {}).find(([name]) => /(^|[/.])grad_norm(:\w+)?$/.test(name)) ?? []
-  return norm ?? undefined
+  return typeof norm === 'number' && norm >= 0 ? norm : undefined
 }
+
+/** Milliseconds that one of its calls may take: a server that takes longer for some tokens is not well. */
+const TRIAL = { patience: 600_000 }
 
 /** Tokens that every vocabulary has. */
 const probe: Sequence = { prompt: [1, 2, 3], completion: [4, 5] }
@@ -81,16 +84,42 @@ export async function tryTraining(
   create: () => Promise<RemoteModel>,
   release: (model: RemoteModel) => Promise<void>,
 ): Promise<TrainingCapabilities> {
+  const found = await withModel(create, release, tryModel)
+  // What that model left behind for the next one in its place.
+  const left = await withModel(create, release, (next) =>
+    next.work('optim_step', { adam_params: noStep }, optimSchema, TRIAL),
+  )
+  return { ...found, leavesGradients: (gradNormOf(left.metrics) ?? 0) > 0 }
+}
+
+/** Works with a model of its own, which is let go whatever happens. */
+async function withModel<T>(
+  create: () => Promise<RemoteModel>,
+  release: (model: RemoteModel) => Promise<void>,
+  work: (model: RemoteModel) => Promise<T>,
+): Promise<T> {
   const model = await create()
+  try {
+    return await work(model)
+  } finally {
+    await release(model)
+  }
+}
+
+/** Tries out what a server does with a model, and leaves a gradient in it. */
+async function tryModel(model: RemoteModel): Promise<Omit<TrainingCapabilities, 'leavesGradients'>> {
   const backward = (data: Datum[], kind: Omit<LossInput, 'data'> = { loss_fn: 'importance_sampling' }) =>
-    model.work('forward_backward', { forward_backward_input: { data, ...kind } }, lossSchema)
+    model.work('forward_backward', { forward_backward_input: { data, ...kind } }, lossSchema, TRIAL)
   const score = async () => {
     const input = { data: [scoredDatum(probe)], loss_fn: 'cross_entropy' }
-    const { loss_fn_outputs } = await model.work('forward', { forward_input: input }, lossSchema)
-    return completionLogprobs(probe, loss_fn_outputs[0]?.logprobs?.data, model.url)[1]
+    const answer = await model.work('forward', { forward_input: input }, lossSchema, TRIAL)
+    const [logprobs] = outputsOf(input.data, answer, model.url)
+    return completionLogprobs(probe, logprobs, model.url)[1]
   }
   const step = async (adam: Partial<typeof noStep> = {}) =>
-    gradNormOf((await model.work('optim_step', { adam_params: { ...noStep, ...adam } }, optimSchema)).metrics)
+    gradNormOf(
+      (await model.work('optim_step', { adam_params: { ...noStep, ...adam } }, optimSchema, TRIAL)).metrics,
+    )
   const normOf = async (...batch: Parameters<typeof backward>) => {
     await backward(...batch)
     return step()
@@ -123,11 +152,7 @@ export async function tryTraining(
   const clips = Math.abs((await score()) - now) < 1e-5
 
   await backward([datum])
-  await release(model)
-  const next = await create()
-  const left = await next.work('optim_step', { adam_params: noStep }, optimSchema)
-  await release(next)
-  return { reduction, tellsNorm, clips, ppo, leavesGradients: (gradNormOf(left.metrics) ?? 0) > 0 }
+  return { reduction, tellsNorm, clips, ppo }
 }
 
 /** From how the norm of one gradient changes with sequences and positions that add nothing to it. */

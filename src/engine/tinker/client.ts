@@ -9,12 +9,19 @@
 import type { z } from 'zod'
 import { LostError, UserError } from '../../errors.ts'
 import {
+  type Answer,
+  askWithRetries,
   fetchWithRetries,
   isUnsent,
+  keyOf,
   pause,
+  plainAddress,
   type RetryOptions,
   refusalOf,
+  retryAfter,
   shown,
+  tinkerAddress,
+  waitNotices,
   whyUnanswered,
 } from '../../http.ts'
 import { random } from '../../random.ts'
@@ -29,6 +36,11 @@ export class Forgotten extends UserError {}
 /** The server understood the call and will not do it. */
 export class Refused extends UserError {}
 
+/** What its holder meets by starting again from a checkpoint, and how often one after the other. */
+export const isUncertain = (error: unknown): error is Unsure | Forgotten =>
+  error instanceof Unsure || error instanceof Forgotten
+export const RECOVERIES = 3
+
 export interface ClientOptions {
   url: string
   key?: string
@@ -39,6 +51,8 @@ export interface ClientOptions {
   poll?: number
   /** Milliseconds between two signs of life. */
   heartbeat?: number
+  /** Milliseconds that the result of one call is waited for. */
+  patience?: number
   /** Sampling requests at a time. */
   concurrency?: number
   onNotice?: (text: string) => void
@@ -49,6 +63,8 @@ export interface CallOptions {
   repeat?: RetryOptions['repeat']
   /** Requests made at most, if not as many as usual. */
   attempts?: number
+  /** Milliseconds that the result is waited for, if not as many as usual. */
+  patience?: number
   signal?: AbortSignal
 }
 
@@ -57,12 +73,12 @@ export interface Client {
   /** Asks for what is answered at once. */
   ask<T>(path: string, body: unknown, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
   get<T>(path: string, schema: z.ZodType<T>): Promise<T>
-  /** Asks for work, and waits for its result as long as the server lives. */
+  /** Asks for work, and waits for its result while the server lives, within patience. */
   work<T>(path: string, body: unknown, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
-  /** The result of work that was asked for. */
-  result<T>(id: string, schema: z.ZodType<T>, options?: CallOptions): Promise<T>
-  /** The bytes of a file; null where the server does not give it. */
-  download(path: string): Promise<Buffer | null>
+  /** The result of work that was asked for by `path`. */
+  result<T>(id: string, schema: z.ZodType<T>, options: CallOptions & { path: string }): Promise<T>
+  /** The bytes of a file as they come, which the caller bounds; null where the server does not give it. */
+  download(path: string): Promise<AsyncIterable<Uint8Array> | null>
   /** Removes; false where the server has no such call. */
   remove(path: string): Promise<boolean>
   /** The session, which keeps what belongs to it alive; begun when first asked for. */
@@ -71,25 +87,40 @@ export interface Client {
   endSession(id: string): void
   /** Runs `work` when fewer than `concurrency` others run. */
   inTurn<T>(work: () => Promise<T>): Promise<T>
+  /** Tells what a person should know though the work goes on. */
+  notice(text: string): void
   close(): void
 }
 
 /** Answers that are not what they should be, after which it is given up: a server that starts may say odd things. */
 const NONSENSE = 3
 
+/** Bytes of an answer: the log-probabilities of some millions of tokens. */
+const LARGEST = 128 * 2 ** 20
+
+/** Milliseconds after which it is first told that a result is waited for; then after twice as many, and so on. */
+const FIRST_TOLD = 300_000
+
+/** Longest wait before a result is asked for again, whatever a server asks for. */
+const LONGEST_PAUSE = 60_000
+
 /** Least milliseconds between two requests for a result that the server does not hold open. */
 const SHORTEST_POLL = 100
 
 export function openClient(options: ClientOptions): Client {
   const {
-    key,
     attempts: usualAttempts = 10,
     delay = 1000,
     poll = 60_000,
+    patience: usualPatience = 7_200_000,
     heartbeat = 10_000,
     concurrency = 128,
   } = options
-  const url = addressOf(options.url)
+  const url = plainAddress(options.url, tinkerAddress)
+  const key = options.key === undefined ? undefined : keyOf(options.key, 'The variable TINKER_API_KEY')
+  const secrets = key === undefined ? [] : [key]
+  const { onNotice = () => {} } = options
+  const onWait = waitNotices(url, onNotice)
   const stream = random('tinker', url)
   const jitter = () => stream.next()
   const headers: Record<string, string> = {
@@ -99,13 +130,8 @@ export function openClient(options: ClientOptions): Client {
   }
 
   /** One request and its answer's text, whatever its status. Throws LostError, Unsure or the signal's reason. */
-  async function send(
-    method: string,
-    path: string,
-    body: unknown,
-    retries: RetryOptions,
-  ): Promise<{ status: number; text: string }> {
-    const { repeat = 'always', attempts = usualAttempts, signal } = retries
+  async function send(method: string, path: string, body: unknown, retries: RetryOptions): Promise<Answer> {
+    const { repeat, attempts = usualAttempts, signal } = retries
     const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
     /** An error for a request that got no whole answer. */
     const unanswered = (error: unknown): Error => {
@@ -120,28 +146,24 @@ export function openClient(options: ClientOptions): Client {
         `${url} does not answer (${why}): check that the server runs, and run the same again to go on.`,
       )
     }
-    for (let attempt = 1; ; attempt++) {
-      const response = await fetchWithRetries(`${url}/api/v1/${path}`, init, {
+    try {
+      return await askWithRetries(`${url}/api/v1/${path}`, init, {
         delay,
         jitter,
+        onWait,
+        limit: LARGEST,
         ...retries,
         attempts,
-      }).catch((error: unknown) => {
-        throw attempts === 1 && isTimeout(error) ? error : unanswered(error)
       })
-      try {
-        return { status: response.status, text: await response.text() }
-      } catch (error) {
-        // It broke off in the middle of the answer.
-        if (repeat === 'unsent' || attempt === NONSENSE) throw unanswered(error)
-        signal?.throwIfAborted()
-      }
+    } catch (error) {
+      if (error instanceof UserError || (attempts === 1 && isTimeout(error))) throw error
+      throw unanswered(error)
     }
   }
 
   /** An error for a status that is none of success. */
   function refusal(path: string, status: number, text: string, repeat: CallOptions['repeat']): Error {
-    const said = refusalOf(text)
+    const said = refusalOf(text, secrets)
     if (status === 401 || status === 403) {
       return new UserError(
         `${url} refuses the key (${status}: ${said}): put a valid one into the variable TINKER_API_KEY, and run the ` +
@@ -189,38 +211,65 @@ export function openClient(options: ClientOptions): Client {
       const complaint = nonsense(path, read.why, text)
       if (repeat === 'unsent') throw new Unsure(complaint)
       if (attempt === NONSENSE) throw new UserError(complaint)
+      await pause(delay * 2 ** (attempt - 1), options.signal)
     }
   }
 
   const nonsense = (path: string, why: string, text: string) =>
-    `${url} answers ${path} with what the Tinker API does not know (${why}, in: ${shown(text)}): check that the ` +
+    `${url} answers ${path} with what the Tinker API does not know (${why}, in: ${shown(text, secrets)}): check that the ` +
     'address is that of a Tinker API server, and its version.'
 
   async function result<T>(
     id: string,
     schema: z.ZodType<T>,
-    { attempts = usualAttempts, signal }: CallOptions = {},
+    {
+      path: work,
+      attempts = usualAttempts,
+      patience = usualPatience,
+      signal,
+    }: CallOptions & { path: string },
   ): Promise<T> {
     const path = 'retrieve_future'
     const body = { request_id: id, allow_metadata_only: false }
+    const began = performance.now()
+    let told = FIRST_TOLD
     let failures = 0
     let oddities = 0
     for (;;) {
       const asked = performance.now()
-      let answer: { status: number; text: string }
+      const minutes = Math.round((asked - began) / 60_000)
+      if (asked - began > patience) {
+        throw new LostError(
+          `${url} has not done ${work} in ${minutes} minutes: look at its log, and run the same again to go on.`,
+        )
+      }
+      if (asked - began > told) {
+        onNotice(`${url} has been at ${work} for ${minutes} minutes, and is waited for.`)
+        told *= 2
+      }
+      /** The server is busy or in trouble, and is asked again later. */
+      const later = async (why: string, retry: string | null = null) => {
+        const milliseconds = Math.max(retryAfter(retry) ?? 0, delay * (1 - jitter() / 4))
+        onWait({ why, milliseconds })
+        await pause(Math.min(milliseconds, LONGEST_PAUSE), signal)
+      }
+      let answer: Answer
       try {
         answer = await send('POST', path, body, { attempts: 1, timeout: poll, signal })
       } catch (error) {
         signal?.throwIfAborted()
         // Held open for longer than we wait is no failure; anything else is one, unless the server is well.
-        if (!isTimeout(error) && ++failures === attempts) throw error
+        if (!isTimeout(error) && (!(error instanceof LostError) || ++failures === attempts)) throw error
         await request('GET', 'healthz', undefined, anySchema, { attempts, signal })
         continue
       }
-      const { status, text } = answer
+      const { status, text, headers } = answer
       if (status === 429 || status >= 500) {
         if (++failures === attempts) throw refusal(path, status, text, 'always')
-        await pause(delay * (1 - jitter() / 4), signal)
+        await later(
+          status === 429 ? 'limits the rate (429)' : `fails (${status})`,
+          headers.get('retry-after'),
+        )
         continue
       }
       failures = 0
@@ -230,10 +279,11 @@ export function openClient(options: ClientOptions): Client {
       }
       if (status >= 300) throw refusal(path, status, text, 'always')
       const failed = parse(failedSchema, text)
-      if (failed.ok) throw refusal(path, failed.value.category === 'server' ? 500 : 400, text, 'unsent')
+      if (failed.ok) throw refusal(work, failed.value.category === 'server' ? 500 : 400, text, 'unsent')
       const read = parse(schema, text)
       if (read.ok) return read.value
-      if (++oddities === NONSENSE) throw new UserError(nonsense(path, read.why, text))
+      if (++oddities === NONSENSE) throw new UserError(nonsense(work, read.why, text))
+      await pause(SHORTEST_POLL, signal)
     }
   }
 
@@ -258,9 +308,10 @@ export function openClient(options: ClientOptions): Client {
       { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
       sessionSchema,
     )
-    if (answer.error_message) throw new UserError(`${url} refuses a session: ${shown(answer.error_message)}`)
+    if (answer.error_message)
+      throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
     for (const said of [answer.warning_message, answer.info_message]) {
-      if (said) options.onNotice?.(`${url}: ${shown(said)}`)
+      if (said) onNotice(`${url}: ${shown(said, secrets)}`)
     }
     known = answer.session_id
     return known
@@ -281,18 +332,22 @@ export function openClient(options: ClientOptions): Client {
     get: (path, schema) => request('GET', path, undefined, schema),
     async work(path, body, schema, options) {
       const { request_id } = await request('POST', path, body, promiseSchema, options)
-      return result(request_id, schema, options)
+      return result(request_id, schema, { ...options, path })
     },
     result,
     async download(path) {
+      const lost = (error: unknown) =>
+        error instanceof UserError
+          ? error
+          : new LostError(`${url} does not answer (${whyUnanswered(error)}): check that the server runs.`)
       const response = await fetchWithRetries(
         `${url}/api/v1/${path}`,
         { headers: { ...headers, accept: '*/*' } },
-        { attempts: usualAttempts, delay, jitter },
+        { attempts: usualAttempts, delay, jitter, onWait },
       ).catch((error: unknown) => {
-        throw new LostError(`${url} does not answer (${whyUnanswered(error)}): check that the server runs.`)
+        throw lost(error)
       })
-      if (response.ok) return Buffer.from(await response.arrayBuffer())
+      if (response.ok && response.body) return pieces(response.body, lost)
       await response.body?.cancel()
       return null
     },
@@ -319,21 +374,26 @@ export function openClient(options: ClientOptions): Client {
         else running--
       }
     },
+    notice: onNotice,
     close() {
       clearInterval(beat)
     },
   }
 }
 
-const isTimeout = (error: unknown) => error instanceof DOMException && error.name === 'TimeoutError'
-
-function addressOf(url: string): string {
-  const trimmed = url.replace(/\/+$/, '')
-  if (!URL.canParse(trimmed) || !/^https?:$/.test(new URL(trimmed).protocol)) {
-    throw new UserError(`"${url}" is no address of a server: give --url one such as http://localhost:8000.`)
+/** A body's pieces, and what became of the connection where they end early. */
+async function* pieces(
+  body: AsyncIterable<Uint8Array>,
+  explained: (error: unknown) => Error,
+): AsyncIterable<Uint8Array> {
+  try {
+    yield* body
+  } catch (error) {
+    throw explained(error)
   }
-  return trimmed
 }
+
+const isTimeout = (error: unknown) => error instanceof DOMException && error.name === 'TimeoutError'
 
 type Read<T> = { ok: true; value: T } | { ok: false; why: string }
 

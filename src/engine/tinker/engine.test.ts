@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { LostError, UserError } from '../../errors.ts'
@@ -120,7 +120,7 @@ describe('a policy on a server', () => {
     const engine = await engineOn({ knowsNumbers: true })
     const base = await own.createPolicy()
     const policy = await engine.createPolicy()
-    const others = requests.map((request) => ({ ...request, seed: request.seed + 1 }))
+    const others = requests.map((request) => ({ ...request, seeds: request.seeds.map((seed) => seed + 1) }))
     const theirs = [...(await policy.sample(others, options)), ...(await policy.sample(requests, options))]
     const ours = [...(await base.sample(others, options)), ...(await base.sample(requests, options))]
     expect(theirs.flat().map(({ tokens, finish }) => ({ tokens, finish }))).toEqual(
@@ -331,6 +331,25 @@ describe('a call that goes wrong', () => {
     )
   })
 
+  it('never hands a key on to another server, nor to a reader of its messages', async () => {
+    const other = await server({ key: 'secret-key' })
+    const here = await server({
+      key: 'secret-key',
+      fault: () => ({ status: 307, headers: { location: `${other.url}/api/v1/x` } }),
+    })
+    await expect(open([here], { key: 'secret-key' })).rejects.toThrow(
+      `${here.url} sends a request on to ${other.url}`,
+    )
+    expect(other.asked()).toEqual([])
+    await expect(open([other], { key: 'secret\nkey' })).rejects.toThrow(
+      /^The variable TINKER_API_KEY holds a space, a line break .*: put the key into it once more\.$/,
+    )
+    const repeats = await server({
+      fault: () => ({ status: 403, body: '{"detail":"secret-key may not"}' }),
+    })
+    await expect(open([repeats], { key: 'secret-key' })).rejects.toThrow(/\(403: \[hidden\] may not\)/)
+  })
+
   it('says so when a checkpoint is not on the server', async () => {
     const first = await (await engineOn()).createPolicy({ lora })
     const saved = join(folder, 'elsewhere')
@@ -350,6 +369,117 @@ describe('a call that goes wrong', () => {
     at.restart()
     expect(await policy.sample(requests, options)).toHaveLength(2)
     expect(at.done.get('create_session')).toBe(2)
+  })
+
+  it.each(['forward', 'forward_backward', 'optim_step', 'retrieve_future'])(
+    'in the trial of a server with one place (%s is cut off each time) ends in a sentence, and leaves no model',
+    async (path) => {
+      let cuts = true
+      // The first results are those of models that are made.
+      const fault = (asked: string, nth: number) =>
+        cuts && asked === path && (path !== 'retrieve_future' || nth > 1) ? ('cut after' as const) : undefined
+      const at = await server({ places: 1, fault })
+      const policy = await (await open([at])).createPolicy({ lora })
+      await expect(policy.logprobs(scored, { temperature: 1 })).rejects.toThrow(
+        /(broke off while it was asked for|does not answer).*run the same again to go on/,
+      )
+      expect(at.models()).toEqual({ now: 0, most: 1 })
+      cuts = false
+      await policy.logprobs(scored, { temperature: 1 })
+    },
+  )
+
+  it('that never comes to a result is given up, with a word before', async () => {
+    const at = await server({ fault: (path) => (path === 'retrieve_future' ? tryAgain : undefined) })
+    const policy = await (await open([at], { patience: 300 })).createPolicy()
+    const sampling = policy.sample(requests, options)
+    await expect(sampling).rejects.toThrow(LostError)
+    await expect(sampling).rejects.toThrow(`${at.url} has not done asample in 0 minutes: look at its log`)
+  })
+  const tryAgain: Fault = { status: 200, body: '{"type":"try_again"}' }
+
+  it('waits as long as the server asks, and says so', async () => {
+    const at = await server({
+      fault: (path, nth) =>
+        path === 'retrieve_future' && nth === 1
+          ? { status: 429, headers: { 'retry-after': '2.1' } }
+          : undefined,
+    })
+    const said: string[] = []
+    const engine = await open([at], { onNotice: (text) => said.push(text) })
+    const started = performance.now()
+    await (await engine.createPolicy()).sample(requests, options)
+    expect(performance.now() - started).toBeGreaterThan(2000)
+    expect(said).toEqual([`${at.url} limits the rate (429): it is asked again in 2 s.`])
+  })
+
+  /** Results of samples: two of one token each, or what is said instead. */
+  const sampled = (over: object = {}, all: object = {}) => ({
+    sequences: [3, 2].flatMap((n) => Array.from({ length: n }, () => one(over))).slice(0, 3),
+    ...all,
+  })
+  const one = (over: object) => ({ tokens: [7, 2], logprobs: [-1, -2], stop_reason: 'stop', ...over })
+  it.each<[string, object]>([
+    ['no token', sampled({ tokens: [], logprobs: [] })],
+    ['no sample', sampled({}, { sequences: [] })],
+    ['negative tokens', sampled({ tokens: [-7, 2] })],
+    ['halves of tokens', sampled({ tokens: [0.5, 2] })],
+    ['probabilities above 1', sampled({ logprobs: [0.5, -2] })],
+    ['too few probabilities', sampled({ logprobs: [-1] })],
+    ['no probabilities', sampled({ logprobs: [null, null] })],
+    ['an error beside its result', sampled({}, { error: { message: 'half of it failed' } })],
+    ['an end without a stop token', sampled({ tokens: [7, 8] })],
+  ])('refuses samples with %s', async (_, body) => {
+    const fault = (path: string) =>
+      path === 'retrieve_future' ? { status: 200, body: JSON.stringify(body) } : undefined
+    const policy = await (await engineOn({ fault })).createPolicy()
+    await expect(policy.sample(requests.slice(0, 1), options)).rejects.toThrow(UserError)
+  })
+
+  it.each<[string, (number | null)[]]>([
+    ['with a hole', [null, -1, -1, -2, null, -4, -5]],
+    ['that are too many', [null, -1, -1, -1, -1, -1, -1, -1]],
+    ['that are too few', [-1, -1]],
+    ['above 1', [null, 1, 1, 1, 1, 1, 1]],
+  ])('refuses the log-probabilities of a prompt %s', async (_, prompt_logprobs) => {
+    const body = JSON.stringify({ sequences: [one({})], prompt_logprobs })
+    const fault = (path: string) => (path === 'retrieve_future' ? { status: 200, body } : undefined)
+    const policy = await (await engineOn({ fault })).createPolicy()
+    await expect(policy.logprobs(scored.slice(0, 1), { temperature: 1 })).rejects.toThrow(UserError)
+  })
+
+  it('does not take the norm that is no number for one that needs no care', async () => {
+    let spoilt = false
+    const at = await server({
+      clips: false,
+      fault: (path) =>
+        spoilt && path === 'retrieve_future'
+          ? { status: 200, body: '{"metrics":{"skyrl/grad_norm":null}}' }
+          : undefined,
+    })
+    const policy = await (await open([at])).createPolicy({ lora })
+    await policy.forwardBackward(await batchOf(policy), loss)
+    const before = await policy.logprobs(scored, { temperature: 1 })
+    spoilt = true
+    await expect(policy.optimStep(adam)).rejects.toThrow(/norm is no number: the update was not made/)
+    spoilt = false
+    expectClose(await policy.logprobs(scored, { temperature: 1 }), before)
+  })
+
+  it('in an adapter that cannot be unpacked is a notice: the state is kept', async () => {
+    const said: string[] = []
+    const at = await server({
+      fault: (path) =>
+        path.endsWith('/archive') ? { status: 200, body: '<html>Sign in</html>' } : undefined,
+    })
+    const policy = await (await open([at], { onNotice: (text) => said.push(text) })).createPolicy({ lora })
+    const saved = join(folder, 'without-adapter')
+    await policy.save(saved)
+    expect(said).toEqual([
+      expect.stringMatching(/^The archive of an adapter is damaged.*its state is kept\.$/),
+    ])
+    expect(await readdir(saved)).toEqual(['tinker.json'])
+    await policy.load(saved)
   })
 
   it('stops sampling when told to', async () => {

@@ -6,14 +6,17 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { LostError, UserError } from '../../errors.ts'
 import { readJsonFile } from '../../files.ts'
-import { loadTokenizer } from '../../tokens/tokenizer.ts'
+import { shown } from '../../http.ts'
+import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
 import type { Engine } from '../contract.ts'
 import { type ClientOptions, openClient } from './client.ts'
-import { type Fleet, frozenPolicy, loraPolicy } from './policy.ts'
+import { openFleet } from './fleet.ts'
+import { frozenPolicy } from './frozen.ts'
+import { loraPolicy } from './policy.ts'
 import { openServer, type Server } from './server.ts'
 import { capabilitiesSchema } from './wire.ts'
 
-export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
+export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'>, TokenizerOptions {
   /** The servers' addresses, each with the same model. */
   urls: readonly string[]
   /** The model's name there. */
@@ -28,8 +31,8 @@ export interface TinkerEngineOptions extends Omit<ClientOptions, 'url'> {
  * @throws UserError where none does, or where one does not have the model.
  */
 export async function openTinkerEngine(options: TinkerEngineOptions): Promise<Engine> {
-  const { urls, model, tokenizer: folder, ...client } = options
-  const tokenizer = await loadTokenizer(folder)
+  const { urls, model, tokenizer: folder, template, ...client } = options
+  const tokenizer = await loadTokenizer(folder, { template })
   const { onNotice = () => {} } = client
   const asked = await Promise.all(
     [...new Set(urls)].map(async (url) => {
@@ -41,9 +44,9 @@ export async function openTinkerEngine(options: TinkerEngineOptions): Promise<En
         )
         const found = models.find(({ model_name }) => model_name === model)
         if (!found) {
-          const names = models.map(({ model_name }) => model_name).filter(Boolean)
+          const names = models.flatMap(({ model_name }) => model_name ?? [])
           throw new UserError(
-            `${url} does not serve ${model}, but ${names.join(', ') || 'nothing'}: give --model one of these.`,
+            `${server.client.url} does not serve ${model}, but ${shown(names.join(', ')) || 'nothing'}: give --model one of these.`,
           )
         }
         return { server, contextLength: found.max_context_length ?? undefined }
@@ -82,30 +85,7 @@ export async function openTinkerEngine(options: TinkerEngineOptions): Promise<En
     )
   }
 
-  const unfinished = new Set<Promise<void>>()
-  const fleet: Fleet = {
-    choose() {
-      const alive = servers.filter(({ lost }) => !lost)
-      // Where all are lost, one may be back.
-      const [first] = (alive.length > 0 ? alive : servers).toSorted((a, b) => a.policies - b.policies)
-      first.policies++
-      return first
-    },
-    move(url, from) {
-      const to = servers.find(({ client }) => client.url === url)
-      if (!to) return undefined
-      from.policies--
-      to.policies++
-      return to
-    },
-    leave(server) {
-      server.policies--
-    },
-    later(work) {
-      unfinished.add(work)
-      work.finally(() => unfinished.delete(work)).catch(() => {})
-    },
-  }
+  const fleet = openFleet(servers)
   return {
     info: {
       engine: 'tinker',
@@ -120,7 +100,7 @@ export async function openTinkerEngine(options: TinkerEngineOptions): Promise<En
       return lora === undefined ? frozenPolicy(fleet) : loraPolicy(fleet, model, lora)
     },
     async close() {
-      await Promise.allSettled(unfinished)
+      await fleet.settled()
       await close()
     },
   }

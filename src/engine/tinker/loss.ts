@@ -5,9 +5,10 @@
  * and then of the sequences, or of all positions. A gradient of a mean is the sum's times a number that is known before
  * the batch is sent, so advantages are multiplied by its inverse, and every server gives the same gradient.
  */
+import type { z } from 'zod'
 import { UserError } from '../../errors.ts'
 import type { LossReport, PolicyDatum, PolicyLoss, Sequence, SupervisedDatum } from '../contract.ts'
-import { type Datum, modelInput, tensor } from './wire.ts'
+import { type Datum, type lossSchema, modelInput, tensor } from './wire.ts'
 
 /** What a server does with the losses of a batch's positions before it takes their gradient. */
 export type Reduction = 'sum' | 'mean of sequences' | 'mean of positions'
@@ -153,4 +154,51 @@ export function supervisedReport(batch: readonly SupervisedDatum[], logprobs: Fl
     }
   }
   return { loss: sum, tokens, logprobs, clippedShare: 0 }
+}
+
+/** Positions in one request: some megabytes of JSON. */
+const PORTION = 100_000
+
+/** A batch in requests of a size that servers take. */
+export function portions(data: readonly Datum[]): Datum[][] {
+  const found: Datum[][] = []
+  let room = 0
+  for (const datum of data) {
+    const size = datum.loss_fn_inputs.target_tokens.data.length
+    if (size > room) {
+      found.push([])
+      room = PORTION
+    }
+    found[found.length - 1].push(datum)
+    room -= size
+  }
+  return found
+}
+
+/** The same datum with a gradient that is `scale` times its own. */
+export function scaledDatum(datum: Datum, scale: number): Datum {
+  const { loss_fn_inputs } = datum
+  const name = loss_fn_inputs.advantages ? 'advantages' : 'weights'
+  const values = loss_fn_inputs[name]
+  return {
+    ...datum,
+    loss_fn_inputs: {
+      ...loss_fn_inputs,
+      ...(values && { [name]: { ...values, data: values.data.map((value) => value * scale) } }),
+    },
+  }
+}
+
+/** The log-probabilities of each datum's positions, as a server gives them. */
+export function outputsOf(
+  data: readonly Datum[],
+  { loss_fn_outputs }: z.infer<typeof lossSchema>,
+  server: string,
+): (number[] | undefined)[] {
+  if (loss_fn_outputs.length !== data.length) {
+    throw new UserError(
+      `${server} gives ${loss_fn_outputs.length} results for ${data.length} sequences: check its version.`,
+    )
+  }
+  return loss_fn_outputs.map(({ logprobs }) => logprobs?.data)
 }

@@ -2,7 +2,8 @@
 
 import type { z } from 'zod'
 import { UserError } from '../../errors.ts'
-import type { Completion, SampleOptions, Tokens } from '../contract.ts'
+import type { Completion, SampleOptions, Sequence, Tokens } from '../contract.ts'
+import { completionLogprobs } from './loss.ts'
 import { modelInput, type SamplingParams, type sampleSchema } from './wire.ts'
 
 /** Below 2^31, with room for what servers add to it. */
@@ -61,4 +62,33 @@ export function completionOf(
     samplingLogprobs: temperature === 1 && topP === 1 ? logprobs : unknown(tokens),
     finish,
   }
+}
+
+export function refuseTemperature(temperature: number, url: string): void {
+  if (temperature === 1) return
+  throw new UserError(
+    `${url} scores and trains at temperature 1, and the experiment asks for ${temperature}: give --temperature 1, or ` +
+      'sampling.train.trained.temperature = 1.',
+  )
+}
+
+/** The log-probabilities of a completion's tokens, where all of the sequence was sent as a prompt. */
+export function promptLogprobs(
+  sequence: Sequence,
+  { prompt_logprobs: found }: z.infer<typeof sampleSchema>,
+  server: string,
+): Float32Array {
+  const { prompt, completion } = sequence
+  // The first token has none: some servers say so, some leave it out.
+  const length = prompt.length + completion.length
+  if (found && (found.length > length || found.slice(-completion.length).includes(null))) {
+    throw new UserError(
+      `${server} gives log-probabilities of a prompt that are not one for each of its ${length} tokens: check its version.`,
+    )
+  }
+  return completionLogprobs(
+    sequence,
+    found?.map((value) => value ?? 0),
+    server,
+  )
 }

@@ -1,9 +1,10 @@
 /** One server as the engine uses it: what it can do, and the models that live there. Talks to one server only. */
-import { UserError } from '../../errors.ts'
-import type { LoraOptions } from '../contract.ts'
+import { LostError, UserError } from '../../errors.ts'
+import type { Completion, LoraOptions, SampleOptions, SampleRequest } from '../contract.ts'
 import { noStep, type TrainingCapabilities, tryTraining } from './capabilities.ts'
 import { type Client, Forgotten, Refused } from './client.ts'
 import { type RemoteModel, remoteModel, usualAlpha } from './model.ts'
+import { completionOf, sampleBody } from './sampling.ts'
 import {
   anySchema,
   createdSchema,
@@ -18,14 +19,20 @@ import {
 
 export interface Server {
   readonly client: Client
-  /** Policies that live here, frozen ones among them. */
-  policies: number
-  /** It did not answer when it was last needed. */
-  lost: boolean
+  /** Whether it did not answer when it was last needed. */
+  lost(): boolean
+  /** Does work here, and learns by it whether the server is lost, so that no new policy is put there. */
+  watched<T>(work: () => Promise<T>): Promise<T>
   /** What it can do in training; tried out once. */
   training(lora: LoraOptions): Promise<TrainingCapabilities>
   /** Whether `top_p` is kept to; tried out once. */
   nucleus(): Promise<boolean>
+  /** Samples all requests through `withSampler`, which knows the sampler. */
+  sample(
+    requests: readonly SampleRequest[],
+    options: SampleOptions,
+    withSampler: <T>(work: (sampler: string) => Promise<T>) => Promise<T>,
+  ): Promise<Completion[][]>
   /**
    * A new model: with fresh weights, or with those and the optimiser's state of a checkpoint on this server. With
    * fresh ones the checkpoint of its beginning is made. No gradient is left in it from elsewhere.
@@ -41,6 +48,9 @@ export interface Server {
   /** A sampler's id: of the base, or of a model's weights as they are now. */
   sampler(model?: RemoteModel): Promise<string>
 }
+
+/** How long a model is waited for that is let go: what is not let go so is when the session ends. */
+const UNLOADING = { attempts: 3, patience: 30_000 }
 
 /** Names of checkpoints on a server, where each may be used once for each model. */
 let names = 0
@@ -59,6 +69,7 @@ export function openServer(client: Client, baseModel: string): Server {
   const models = new Set<string>()
   /** Told when a model is let go. */
   let waiting: (() => void)[] = []
+  let lost = false
   let modelNumber = 0
   let samplerNumber = 0
   let sampleNumber = 0
@@ -101,11 +112,21 @@ export function openServer(client: Client, baseModel: string): Server {
             createModelSchema,
           ),
         )
-        const created = await client.result(request_id, createdSchema)
-        models.add(created.model_id)
-        return remoteModel(client, created.model_id, created.lora_config?.alpha ?? usualAlpha)
+        const created = await client.result(request_id, createdSchema, { path: 'create_model' })
+        const { model_id, lora_config } = created
+        if (models.has(model_id) || (lora_config?.rank ?? rank) !== rank) {
+          throw new UserError(
+            `${client.url} makes a model of rank ${rank} that is ${models.has(model_id) ? 'one that is there already' : `of rank ${lora_config?.rank}`}` +
+              ': check its version.',
+          )
+        }
+        models.add(model_id)
+        return remoteModel(client, model_id, lora_config?.alpha ?? usualAlpha)
       } catch (error) {
         if (!(error instanceof Refused) || models.size === 0) throw error
+        client.notice(
+          `${error.message} It is waited until one of the ${models.size} models that are there is done.`,
+        )
         await new Promise<void>((resolve) => waiting.push(resolve))
       }
     }
@@ -113,7 +134,7 @@ export function openServer(client: Client, baseModel: string): Server {
 
   async function release(model: RemoteModel): Promise<void> {
     await client
-      .work('unload_model', { model_id: model.id, type: 'unload_model' }, anySchema, { attempts: 3 })
+      .work('unload_model', { model_id: model.id, type: 'unload_model' }, anySchema, UNLOADING)
       .catch(() => {})
     models.delete(model.id)
     const told = waiting
@@ -136,8 +157,47 @@ export function openServer(client: Client, baseModel: string): Server {
 
   const server: Server = {
     client,
-    policies: 0,
-    lost: false,
+    lost: () => lost,
+    async watched(work) {
+      try {
+        const result = await work()
+        lost = false
+        return result
+      } catch (error) {
+        if (error instanceof LostError) lost = true
+        throw error
+      }
+    },
+    async sample(requests, options, withSampler) {
+      if (options.topP < 1 && !(await server.nucleus())) {
+        throw new UserError(
+          `${client.url} does not keep to top_p, and the experiment draws with topP ${options.topP}: set topP to 1 under ` +
+            'sampling.',
+        )
+      }
+      const texts = requests.flatMap(({ prompt, seeds }) => seeds.map((seed) => ({ prompt, seed })))
+      const answered = texts.map(({ prompt, seed }) =>
+        client.inTurn(() =>
+          withSampler(async (sampling_session_id) => {
+            options.signal?.throwIfAborted()
+            const answer = await client.work(
+              'asample',
+              { sampling_session_id, seq_id: server.nextSample(), ...sampleBody(prompt, seed, options) },
+              sampleSchema,
+              { signal: options.signal },
+            )
+            const completion = completionOf(options, answer, client.url)
+            options.onTokens?.(completion.tokens.length)
+            return completion
+          }),
+        ),
+      )
+      // All are waited for, so that none is left running when one has failed.
+      const settled = await Promise.allSettled(answered)
+      for (const each of settled) if (each.status === 'rejected') throw each.reason
+      const completions = settled.map((each) => (each as PromiseFulfilledResult<Completion>).value)
+      return requests.map(({ seeds }) => completions.splice(0, seeds.length))
+    },
     training(lora) {
       capabilities ??= tryTraining(() => create(lora), release).catch((error) => {
         capabilities = null
@@ -206,18 +266,24 @@ export function openServer(client: Client, baseModel: string): Server {
   /** With a nucleus of next to nothing, every draw is the most likely token. */
   async function triesNucleus(): Promise<boolean> {
     const id = await server.sampler()
+    const samples = 4
     const { sequences } = await client.work(
       'asample',
       {
         sampling_session_id: id,
         seq_id: server.nextSample(),
-        num_samples: 4,
+        num_samples: samples,
         prompt: modelInput([1, 2, 3]),
         sampling_params: { max_tokens: 4, seed: 1, temperature: 2, top_p: 1e-6, top_k: -1, stop: [] },
         type: 'sample',
       },
       sampleSchema,
     )
+    if (sequences.length !== samples) {
+      throw new UserError(
+        `${client.url} gives ${sequences.length} samples where ${samples} were asked for: check its version.`,
+      )
+    }
     return sequences.every(({ tokens }) => tokens.join() === sequences[0].tokens.join())
   }
 

@@ -64,63 +64,75 @@ export interface SamplingParams {
   stop: number[]
 }
 
+/** A name that a server gives to something of its own. */
+const name = z.string().min(1)
+/** Of a token; in single precision, that of a sure one may be a little above 0. */
+const logprob = z.number().max(1e-3)
+/** What a server may leave out or get wrong without its answer being any worse. */
+const lax = <T extends z.ZodType>(schema: T) => schema.nullish().catch(undefined)
+
 /** An answer that only says that it has come. */
 export const anySchema = z.looseObject({})
 
 export const capabilitiesSchema = z.looseObject({
   supported_models: z.array(
-    z.looseObject({ model_name: z.string().nullish(), max_context_length: z.number().int().nullish() }),
+    z.looseObject({ model_name: lax(z.string()), max_context_length: lax(z.number().int().positive()) }),
   ),
 })
 
 export const sessionSchema = z.looseObject({
-  session_id: z.string(),
-  info_message: z.string().nullish(),
-  warning_message: z.string().nullish(),
-  error_message: z.string().nullish(),
+  session_id: name,
+  info_message: lax(z.string()),
+  warning_message: lax(z.string()),
+  error_message: lax(z.string()),
 })
 
 /** What most calls answer: the number under which the result can be had. */
-export const promiseSchema = z.looseObject({ request_id: z.string() })
+export const promiseSchema = z.looseObject({ request_id: name })
 
-export const createModelSchema = promiseSchema.extend({ model_id: z.string().optional() })
+export const createModelSchema = promiseSchema.extend({ model_id: lax(name) })
 
 /** The result of create_model. SkyRL says the adapter's alpha; the SDK's type has only the model's id. */
 export const createdSchema = z.looseObject({
-  model_id: z.string(),
-  lora_config: z.looseObject({ alpha: z.number().positive().nullish() }).nullish(),
+  model_id: name,
+  lora_config: z
+    .looseObject({ alpha: z.number().positive().nullish(), rank: z.number().positive().nullish() })
+    .nullish(),
 })
 
-const floats = z.looseObject({ data: z.array(z.number()) })
+const logprobs = z.looseObject({ data: z.array(logprob) })
 
 export const lossSchema = z.looseObject({
-  loss_fn_outputs: z.array(z.looseObject({ logprobs: floats.optional() })),
+  loss_fn_outputs: z.array(z.looseObject({ logprobs: logprobs.nullish() })),
 })
 
-export const optimSchema = z.looseObject({ metrics: z.record(z.string(), z.number().nullable()).nullish() })
+export const optimSchema = z.looseObject({ metrics: lax(z.record(z.string(), z.unknown())) })
 
-export const pathSchema = z.looseObject({ path: z.string() })
+export const pathSchema = z.looseObject({ path: name })
 
 export const samplerSchema = z.looseObject({
-  path: z.string().nullish(),
-  sampling_session_id: z.string().nullish(),
+  path: lax(name),
+  sampling_session_id: lax(name),
 })
 
-export const samplingSessionSchema = z.looseObject({ sampling_session_id: z.string() })
+export const samplingSessionSchema = z.looseObject({ sampling_session_id: name })
 
 export const sampleSchema = z.looseObject({
   sequences: z.array(
     z.looseObject({
-      tokens: z.array(z.number().int().nonnegative()),
-      logprobs: z.array(z.number()),
+      tokens: z.array(z.number().int().nonnegative()).min(1),
+      logprobs: z.array(logprob),
       stop_reason: z.enum(['stop', 'length']),
     }),
   ),
-  prompt_logprobs: z.array(z.number().nullable()).nullish(),
+  prompt_logprobs: z.array(logprob.nullable()).nullish(),
 })
 
 /** Not there yet: ask again. */
 export const tryAgainSchema = z.looseObject({ type: z.literal('try_again') })
 
 /** A result that says that the work failed. */
-export const failedSchema = z.looseObject({ error: z.string(), category: z.string().nullish() })
+export const failedSchema = z.looseObject({
+  error: z.union([z.string(), z.looseObject({})]),
+  category: lax(z.string()),
+})

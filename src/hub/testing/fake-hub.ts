@@ -7,9 +7,9 @@ import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What goes wrong: a status, a connection that ends at once or after so many bytes of body, or other bytes. */
+/** What goes wrong: another answer, a connection that ends at once or after so many bytes of body, or other bytes. */
 export type Fault =
-  | { status: number; headers?: Record<string, string> }
+  | { status: number; headers?: Record<string, string>; body?: string | 'without end' }
   | 'hang up'
   | { after: number }
   | 'other bytes'
@@ -66,8 +66,10 @@ export async function startFakeHub(repositories: readonly FakeRepository[]): Pro
     hub.asked.push(asked)
     const fault = hub.fault(asked)
     if (fault === 'hang up') return request.socket.destroy()
-    if (typeof fault === 'object' && 'status' in fault)
-      return response.writeHead(fault.status, fault.headers).end('no')
+    if (typeof fault === 'object' && 'status' in fault) {
+      response.writeHead(fault.status, fault.headers)
+      return fault.body === 'without end' ? writeOn(response) : response.end(fault.body ?? 'no')
+    }
     answer(request, response, url, fault)
   })
   await new Promise<void>((resolve) => server.listen(0, resolve))
@@ -147,6 +149,15 @@ export async function startFakeHub(repositories: readonly FakeRepository[]): Pro
       .end()
   }
   return hub
+}
+
+function writeOn(response: ServerResponse): void {
+  const chunk = Buffer.alloc(2 ** 16, '[')
+  const more = () => {
+    while (response.write(chunk));
+  }
+  response.on('drain', more)
+  more()
 }
 
 function sendBytes(

@@ -47,6 +47,8 @@ export type Fault = { status: number; body?: string; headers?: Record<string, st
 
 export interface Simulation {
   url: string
+  /** Every request that came, with the key that it brought. */
+  asked: () => { path: string; key: string | undefined }[]
   /** Calls of each path that were carried out. */
   done: Map<string, number>
   /** Samples that were drawn, and milliseconds that each of its two kinds of work took, all places together. */
@@ -124,6 +126,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const store = mkdtempSync(join(scratch, 'tinker-'))
   const sampling = lane(options.sampling ?? { time: 0, capacity: 64 })
   const training = lane(options.training ?? { time: 0, capacity: 1 })
+  const asked: { path: string; key: string | undefined }[] = []
   const counts = new Map<string, number>()
   const done = new Map<string, number>()
   let samples = 0
@@ -408,6 +411,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     const path = (request.url ?? '').replace('/api/v1/', '')
     const nth = (counts.get(path) ?? 0) + 1
     counts.set(path, nth)
+    asked.push({ path, key: request.headers['x-api-key']?.toString() })
     const reply = (status: number, body: string, headers: Record<string, string> = {}) => {
       response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
     }
@@ -462,6 +466,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   await start()
   return {
     url: `http://127.0.0.1:${port}`,
+    asked: () => asked,
     done,
     samples: () => samples,
     busy: () => ({ sampling: sampling.busy(), training: training.busy() }),

@@ -1,7 +1,9 @@
 /** The policy's figures before any RL: the experiment's own rounds and verifier, on held-out problems. */
-import { type ReaderCounts, whatReadersDid } from '../../src/board/readers.ts'
-import { own, shared } from '../../src/board/reads.ts'
-import { playRounds } from '../../src/board/rounds.ts'
+import { countEpisodes, finalScores, type ReaderCounts } from '../../src/board/counts.ts'
+import { playPolicy } from '../../src/board/policy-writer.ts'
+import { resolveProtocol } from '../../src/board/protocol.ts'
+import { board } from '../../src/board/protocols.ts'
+import { own, shared } from '../../src/board/sights.ts'
 import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { passAt } from '../../src/stats/index.ts'
@@ -36,17 +38,15 @@ export async function measure(folder: string, limits: Limits): Promise<Figures[]
       { level: 1, reads: own },
     ]) {
       const { holdout } = await wordProblems({ train: 0, holdout: level === 1 ? 240 : 480, level }).load()
-      const { played } = await playRounds(policy, engine.tokenizer, holdout, {
-        copies: 4,
-        reads,
-        notes: { maxTokens: limits.noteTokens, ...sampling },
-        replies: { maxTokens: limits.replyTokens, ...sampling },
-        readTokens: engine.contextLength - limits.replyTokens,
+      const protocol = resolveProtocol(board({ reads }), { copies: 4, ...limits })
+      const { played } = await playPolicy({ ...engine, policy }, holdout, {
+        protocol,
+        sampling: protocol.rounds.map(({ maxTokens }) => ({ maxTokens, ...sampling })),
         grader: mathGrader,
         seed: ['measure', level],
       })
-      const boards = played.map(({ board }) => board)
-      const { passAt1, passAtK } = passAt(boards.map(({ replies }) => replies.map(({ correct }) => correct)))
+      const boards = played.map(({ episode }) => episode)
+      const { passAt1, passAtK } = passAt(boards.map((episode) => finalScores(episode, 'each')))
       figures.push({
         level,
         board: reads === own ? 'own' : 'shared',
@@ -54,7 +54,7 @@ export async function measure(folder: string, limits: Limits): Promise<Figures[]
         passAt1: passAt1.value,
         ci95: passAt1.ci95,
         passAt4: passAtK.value,
-        counts: whatReadersDid(boards),
+        counts: countEpisodes(boards),
       })
     }
     return figures

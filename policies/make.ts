@@ -3,7 +3,7 @@
  * from the word problems' corpus slice; then measured with the real rounds and the real verifier, and described in
  * a model card that this script writes.
  *
- *   npm run train:policy -- [--out policies/word-problems] [--work runs/train-policy]
+ *   npm run train:policy -- [--out policies/small] [--work runs/train-policy]
  *
  * Deterministic: weights, chats and their order follow from the recipe's seed, and sums over lanes are taken in a
  * fixed order. It can be stopped at any moment; the same command goes on from the last checkpoint.
@@ -19,9 +19,9 @@ import { createTrainer, initialWeights } from '../src/engine/onnx/trainer.ts'
 import { readJsonFile, writeFileAtomic, writeJsonAtomic } from '../src/files.ts'
 import { tokenizerFiles, trainBpe } from '../src/tokens/bpe.ts'
 import { type CheckpointTokenizer, loadTokenizer } from '../src/tokens/tokenizer.ts'
-import { modelCard } from './train-policy/card.ts'
-import { corpusChat } from './train-policy/corpus.ts'
-import { measure } from './train-policy/measure.ts'
+import { modelCard } from './make/card.ts'
+import { corpusChat } from './make/corpus.ts'
+import { measure } from './make/measure.ts'
 
 /** Everything that decides which policy comes out. */
 const recipe = {
@@ -212,7 +212,7 @@ function round(value: number, digits = 5): number {
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
-      out: { type: 'string', default: 'policies/word-problems' },
+      out: { type: 'string', default: 'policies/small' },
       work: { type: 'string', default: 'runs/train-policy' },
     },
   })

@@ -5,7 +5,7 @@ import type { ModelConfig } from '../../src/engine/checkpoint/config.ts'
 import { weightShapes } from '../../src/engine/checkpoint/model.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
-import type { LogLine, Recipe } from '../train-policy.ts'
+import type { LogLine, Recipe } from '../make.ts'
 import { solution, styles } from './corpus.ts'
 import type { Figures } from './measure.ts'
 
@@ -73,7 +73,7 @@ pipeline_tag: text-generation
 
 # The built-in policy: word problems
 
-<!-- Written by \`npm run train:policy\`: change scripts/train-policy/card.ts, not this file. -->
+<!-- Written by \`npm run train:policy\`: change policies/make/card.ts, not this file. -->
 
 A Llama of ${parameters.toLocaleString('en')} parameters that solves grade-school word problems about half of the time. It is
 the model of message-board's default experiment: small enough to train in seconds a step on two cores, and with the
@@ -87,7 +87,7 @@ habits of the reference's model in small. It knows nothing but these problems.
 | tokenizer | byte-level BPE of ${config.vocabSize} tokens learned from the corpus; each digit is a token; ChatML template |
 | files | float32 safetensors, ${(bytes / 1e6).toFixed(1)} MB in all |
 
-Any Hugging Face tool loads it: \`AutoModelForCausalLM.from_pretrained('policies/word-problems')\`.
+Any Hugging Face tool loads it: \`AutoModelForCausalLM.from_pretrained('policies/small')\`.
 
 ## What it was trained on
 

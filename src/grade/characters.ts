@@ -1,0 +1,115 @@
+/**
+ * One way of writing for characters that stand for the same: Unicode's mathematics as LaTeX, invisible characters
+ * gone, white space single; and sets that are named in words, as the sets. Pure, one pass for each table.
+ */
+
+const GREEK_LETTERS = [...'αβγδεζηθκλμνξπρστφχψωΓΔΘΛΣΦΨΩϵϕ']
+const GREEK_NAMES =
+  'alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega epsilon phi'
+
+const CHARACTERS: Record<string, string> = {
+  ...Object.fromEntries(GREEK_NAMES.split(' ').map((name, i) => [GREEK_LETTERS[i], `\\${name} `])),
+  '−': '-',
+  '–': '-',
+  '—': '-',
+  '‐': '-',
+  '‑': '-',
+  '×': '*',
+  '·': '*',
+  '⋅': '*',
+  '∗': '*',
+  '∙': '*',
+  '•': '*',
+  '÷': '/',
+  '∕': '/',
+  '⁄': '/',
+  '∶': ':',
+  '√': '\\sqrt ',
+  '∛': '\\sqrt[3]',
+  '∜': '\\sqrt[4]',
+  '∞': '\\infty ',
+  '≤': '<=',
+  '⩽': '<=',
+  '≦': '<=',
+  '≥': '>=',
+  '⩾': '>=',
+  '≧': '>=',
+  '≠': '!=',
+  '≈': '\\approx ',
+  '≃': '\\approx ',
+  '≅': '\\approx ',
+  '∈': '\\in ',
+  '∪': '\\cup ',
+  '∖': '\\setminus ',
+  '±': '\\pm ',
+  '∓': '\\mp ',
+  '∅': '\\emptyset ',
+  '°': '\\degree ',
+  º: '\\degree ',
+  '′': "'",
+  '⌊': '\\lfloor ',
+  '⌋': '\\rfloor ',
+  '⌈': '\\lceil ',
+  '⌉': '\\rceil ',
+  '⟨': '(',
+  '⟩': ')',
+  ℝ: '\\mathbb{R}',
+  ℤ: '\\mathbb{Z}',
+  ℕ: '\\mathbb{N}',
+  ℚ: '\\mathbb{Q}',
+  ℂ: '\\mathbb{C}',
+}
+const WRITTEN_OTHERWISE = new RegExp(`[${Object.keys(CHARACTERS).join('')}]`, 'gu')
+
+/** Soft hyphens, zero-width characters, marks of direction, invisible operators, byte-order marks. */
+const INVISIBLE = /[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]/g
+/** Full-width ASCII and letters and digits in mathematical faces. */
+const OTHER_FACE = /[\uff01-\uff5e\u{1d400}-\u{1d7ff}]/gu
+const RAISED = /[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ]+/g
+const LOWERED = /[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+/g
+const FRACTION = /[\u00bc-\u00be\u2150-\u215e\u2189]/g
+
+/** `text` in the characters that the tokenizer reads. */
+export function plainCharacters(text: string): string {
+  return text
+    .normalize('NFC')
+    .replace(INVISIBLE, '')
+    .replace(OTHER_FACE, (c) => c.normalize('NFKC'))
+    .replace(RAISED, (run) => `^{${run.normalize('NFKC')}}`)
+    .replace(LOWERED, (run) => `_{${run.normalize('NFKC')}}`)
+    .replace(FRACTION, (c) => `\\frac{${c.normalize('NFKC').replace('⁄', '}{')}}`)
+    .replace(WRITTEN_OTHERWISE, (c) => CHARACTERS[c])
+    .replace(/\s+/g, ' ')
+}
+
+/** What is said in words of sets and of comparisons, with the formula that it stands for; the longer form first. */
+const PHRASES: [RegExp, string][] = [
+  [/\bper cent\b/gi, 'percent'],
+  [/\b(?:the )?(?:empty|null) set\b/gi, '\\emptyset '],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?(?:non-?negative) real(?:s\b| numbers?\b)/gi, '[0,\\infty)'],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?positive real(?:s\b| numbers?\b)/gi, '(0,\\infty)'],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?negative real(?:s\b| numbers?\b)/gi, '(-\\infty,0)'],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| numbers?\b)/gi, '\\mathbb{R}'],
+  [/\b(?:the set of )?all (?:the )?integers\b/gi, '\\mathbb{Z}'],
+  [/,? ?\bexcept(?: for)?\b/gi, ' \\setminus '],
+  [/\b(?:is )?(?:greater|more|larger) than or equal to\b/gi, '>='],
+  [/\b(?:is )?(?:less|smaller) than or equal to\b/gi, '<='],
+  [/\b(?:is )?(?:greater|more|larger) than\b/gi, '>'],
+  [/\b(?:is )?(?:less|smaller) than\b/gi, '<'],
+  [/\b(?:is )?(?:not equal to|unequal to)\b/gi, '!='],
+  // A set given by its condition is the condition.
+  [
+    /\\\{ ?([a-z]) ?(?:\\in ?\\mathbb ?\{?R\}? ?)?(?:\\mid\b|\\vert\b|\\colon\b|\\,|[|:])[ :|]*(?=[^{}]*\1)((?:[^{}]|\{[^{}]*\})*)\\\}/g,
+    '$2',
+  ],
+]
+
+/** `text`, of plain characters, with sets and comparisons that are named in words as formulas. */
+export function formulaOfWords(text: string): string {
+  if (!/[a-z]{4}|\\\{/i.test(text)) return text
+  return PHRASES.reduce((so, [phrase, formula]) => so.replace(phrase, formula), text)
+}
+
+/** Whether `text` begins with a set that is named in words, such as `all real numbers except 2`. */
+export const namesSet = (text: string): boolean =>
+  /^[a-z]/i.test(text) && /^(?:\\mathbb|\\emptyset|[([])/.test(formulaOfWords(text))
