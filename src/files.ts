@@ -300,7 +300,9 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new UserError(`${path} is not valid JSON (${(error as Error).message}). Fix or replace the file.`)
+    // Node quotes the text, whatever is in it.
+    const why = (error as Error).message.replace(/\p{Cc}+/gu, ' ')
+    throw new UserError(`${path} is not valid JSON (${why}). Fix or replace the file.`)
   }
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
