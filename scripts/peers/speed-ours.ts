@@ -1,6 +1,7 @@
 /** Our side of the speed comparison, in a process of its own so that its peak of memory is its own. See run.ts. */
-import { seedsOf } from '../../src/random.ts'
+
 import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
+import { seedsOf } from '../../src/random.ts'
 import { type SpeedRequest, seconds } from './speed.ts'
 
 const chunks: Buffer[] = []

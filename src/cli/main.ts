@@ -53,6 +53,11 @@ export interface EvalFlags extends ExperimentFlags {
   json?: boolean
 }
 
+export interface InfluenceFlags extends ExperimentFlags {
+  job?: string[]
+  json?: boolean
+}
+
 export interface PowerFlags extends ExperimentFlags {
   effect?: number
   from?: string
@@ -198,6 +203,23 @@ function program(): Command {
     .action(async (what: string | undefined, flags: PowerFlags) => {
       const { powerCommand } = await import('./power.ts')
       await powerCommand(what, flags)
+    })
+
+  about(
+    root
+      .command('influence')
+      .description('say how much each note moved each reply, in the evaluations of a finished run')
+      .argument('<folder>', 'run folder')
+      .argument('[experiment.ts]', 'the experiment that made it'),
+  )
+    .option(
+      '--job <name>',
+      'measure this job, such as recipe-s17; given again, another one; all unless told',
+      listed,
+    )
+    .action(async (folder: string, file: string | undefined, flags: InfluenceFlags) => {
+      const { influenceCommand } = await import('./influence.ts')
+      await influenceCommand(folder, file, flags)
     })
 
   root
