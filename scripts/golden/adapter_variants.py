@@ -10,7 +10,6 @@ from peft import LoraConfig, get_peft_model
 from peft.tuners.lora.config import BdLoraConfig, KasaConfig, MontecloraConfig, VeloraConfig
 
 ATTENTION = ["q_proj", "v_proj"]
-ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 HONOURED = {
     "q-and-v": {"target_modules": ATTENTION},
