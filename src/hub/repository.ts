@@ -31,6 +31,7 @@ import {
   askWithRetries,
   fetchWithRetries,
   keyOf,
+  piecesOf,
   plainAddress,
   type RetryOptions,
   shown,
@@ -219,6 +220,12 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
 
 type Client = ReturnType<typeof clientOf>
 
+/** A file's bytes, all of them or the part that was asked for. */
+interface Bytes {
+  isPart: boolean
+  pieces: AsyncIterable<Uint8Array>
+}
+
 /** Bytes of what the hub says about a repository, pages of a listing, and files in it. */
 const LIMITS = { answer: 64 * 2 ** 20, pages: 1000, files: 100_000 }
 
@@ -292,7 +299,7 @@ function clientOf(repo: RepositoryName, { settings, retries, onNotice = () => {}
         return [...files.values()]
       }),
     /** A file's bytes from `start` on. */
-    bytes: (commit: string, path: string, start: number) =>
+    bytes: (commit: string, path: string, start: number): Promise<Bytes> =>
       understood(async () => {
         const info = await fileDownloadInfo({ ...common, repo: named, path, revision: commit })
         if (!info) throw new Error(`it lists ${path} and does not give it`)
@@ -300,7 +307,9 @@ function clientOf(repo: RepositoryName, { settings, retries, onNotice = () => {}
           new URL(info.url),
           start > 0 ? { headers: { range: `bytes=${start}-` } } : {},
         )
-        if (response.ok) return response
+        if (response.ok) {
+          return { isPart: response.status === 206, pieces: piecesOf(response, retries?.timeout) }
+        }
         await response.body?.cancel()
         throw new HubApiError(info.url, response.status)
       }),
@@ -373,14 +382,12 @@ async function continueDownload(
   start: number,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
-  const response = await client.bytes(commit, file.path, start)
+  const { isPart, pieces } = await client.bytes(commit, file.path, start)
   const target = await open(path, fileFlags.O_WRONLY | fileFlags.O_CREAT)
   try {
     // A server that knows no ranges sends the whole file.
-    let position = response.status === 206 ? start : 0
-    if (response.body === null) throw new TypeError(endedEarly)
-    for await (const chunk of response.body) {
-      const bytes = chunk as Uint8Array
+    let position = isPart ? start : 0
+    for await (const bytes of pieces) {
       for (let done = 0; done < bytes.length; ) {
         done += (await target.write(bytes, done, bytes.length - done, position + done)).bytesWritten
       }

@@ -15,6 +15,7 @@ import {
   isUnsent,
   keyOf,
   pause,
+  piecesOf,
   plainAddress,
   type RetryOptions,
   refusalOf,
@@ -277,7 +278,7 @@ export function openClient(options: ClientOptions): Client {
         await pause(Math.max(0, SHORTEST_POLL - (performance.now() - asked)), signal)
         continue
       }
-      if (status >= 300) throw refusal(path, status, text, 'always')
+      if (status >= 300) throw refusal(work, status, text, 'always')
       const failed = parse(failedSchema, text)
       if (failed.ok) throw refusal(work, failed.value.category === 'server' ? 500 : 400, text, 'unsent')
       const read = parse(schema, text)
@@ -347,7 +348,7 @@ export function openClient(options: ClientOptions): Client {
       ).catch((error: unknown) => {
         throw lost(error)
       })
-      if (response.ok && response.body) return pieces(response.body, lost)
+      if (response.ok) return explaining(piecesOf(response), lost)
       await response.body?.cancel()
       return null
     },
@@ -381,13 +382,13 @@ export function openClient(options: ClientOptions): Client {
   }
 }
 
-/** A body's pieces, and what became of the connection where they end early. */
-async function* pieces(
-  body: AsyncIterable<Uint8Array>,
+/** Pieces, and what became of the connection where they end early. */
+async function* explaining(
+  pieces: AsyncIterable<Uint8Array>,
   explained: (error: unknown) => Error,
 ): AsyncIterable<Uint8Array> {
   try {
-    yield* body
+    yield* pieces
   } catch (error) {
     throw explained(error)
   }
