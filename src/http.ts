@@ -3,6 +3,7 @@
  * again, each time later than before; no key and no content crosses to another origin; an answer has a largest size and
  * a latest moment. What the hub, the endpoints and the Tinker API are reached through. Touches the network only.
  */
+import { setMaxListeners } from 'node:events'
 import type { Agent } from 'undici'
 import { z } from 'zod'
 import { UserError } from './errors.ts'
@@ -296,6 +297,8 @@ export function retryAfter(text: string | null, now = Date.now()): number | unde
 }
 
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  // Many may wait for one signal, which is no leak of memory.
+  if (signal) setMaxListeners(0, signal)
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
     const stop = () => {
