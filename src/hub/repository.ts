@@ -12,7 +12,7 @@
  */
 import { createHash } from 'node:crypto'
 import { createReadStream, constants as fileFlags } from 'node:fs'
-import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, statfs, symlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -328,6 +328,18 @@ const fileSchema = z.object({
 })
 type HubFile = z.infer<typeof fileSchema>
 
+/** @throws UserError where the disk has no room for the rest of a file, of which `has` bytes are here. */
+async function checkRoom({ path, size }: HubFile, has: number, folder: string): Promise<void> {
+  const { bavail, bsize, blocks } = await statfs(folder)
+  // Some network file systems do not say.
+  if (blocks === 0 || size - has <= bavail * bsize) return
+  const gigabytes = (bytes: number) => `${(bytes / 1e9).toPrecision(3)} GB`
+  throw new UserError(
+    `${path} has ${gigabytes(size)}, and the disk of the cache ${folder} has room for ${gigabytes(bavail * bsize)}: ` +
+      'make room, or set HF_HOME to another disk.',
+  )
+}
+
 /** Downloads in a row that bring less than so many bytes, after which it is given up. */
 const FRUITLESS = { downloads: 3, bytes: 2 ** 16 }
 
@@ -349,6 +361,7 @@ async function download(
     const start = await sizeOf(incomplete)
     onBytes(Math.min(start, file.size))
     if (start < file.size) {
+      await checkRoom(file, start, dirname(blob))
       try {
         await continueDownload(client, commit, file, incomplete, start, onBytes)
       } catch (error) {

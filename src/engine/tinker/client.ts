@@ -26,6 +26,7 @@ import {
   whyUnanswered,
 } from '../../http.ts'
 import { random } from '../../random.ts'
+import { openSession } from './session.ts'
 import { anySchema, failedSchema, promiseSchema, sessionSchema, tryAgainSchema } from './wire.ts'
 
 /** It cannot be known whether the call was carried out. */
@@ -288,44 +289,30 @@ export function openClient(options: ClientOptions): Client {
     }
   }
 
-  let session: Promise<string> | null = null
-  let known: string | null = null
-  const beat = setInterval(() => {
-    if (known === null) return
-    const id = known
-    // A sign of life that is missed is no matter: whatever needs the server will notice.
-    request('POST', 'session_heartbeat', { session_id: id, type: 'session_heartbeat' }, anySchema).catch(
-      (error: unknown) => {
-        if (error instanceof Forgotten) endSession(id)
-      },
-    )
-  }, heartbeat)
-  beat.unref()
-
-  async function beginSession(): Promise<string> {
-    const answer = await request(
-      'POST',
-      'create_session',
-      { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
-      sessionSchema,
-    )
-    if (answer.error_message)
-      throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
-    for (const said of [answer.warning_message, answer.info_message]) {
-      if (said) onNotice(`${url}: ${shown(said, secrets)}`)
-    }
-    known = answer.session_id
-    return known
-  }
-
-  function endSession(id: string): void {
-    if (known !== id) return
-    known = null
-    session = null
-  }
-
-  let running = 0
-  const waiting: (() => void)[] = []
+  const session = openSession({
+    every: heartbeat,
+    async begin() {
+      const answer = await request(
+        'POST',
+        'create_session',
+        { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
+        sessionSchema,
+      )
+      if (answer.error_message) {
+        throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
+      }
+      for (const said of [answer.warning_message, answer.info_message]) {
+        if (said) onNotice(`${url}: ${shown(said, secrets)}`)
+      }
+      return answer.session_id
+    },
+    beat: (id) =>
+      request('POST', 'session_heartbeat', { session_id: id, type: 'session_heartbeat' }, anySchema).then(
+        () => true,
+        // A sign of life that is missed is no matter: whatever needs the server will notice.
+        (error: unknown) => !(error instanceof Forgotten),
+      ),
+  })
 
   return {
     url,
@@ -356,29 +343,28 @@ export function openClient(options: ClientOptions): Client {
       const { status } = await send('DELETE', path, undefined, { timeout: poll })
       return status < 300
     },
-    session() {
-      session ??= beginSession().catch((error) => {
-        session = null
-        throw error
-      })
-      return session
-    },
-    endSession,
-    async inTurn(work) {
-      if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve))
-      else running++
-      try {
-        return await work()
-      } finally {
-        const next = waiting.shift()
-        if (next) next()
-        else running--
-      }
-    },
+    session: session.current,
+    endSession: session.end,
+    inTurn: turns(concurrency),
     notice: onNotice,
-    close() {
-      clearInterval(beat)
-    },
+    close: session.close,
+  }
+}
+
+/** Runs work when fewer than `most` others run, in the order in which it was asked for. */
+function turns(most: number): Client['inTurn'] {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (work) => {
+    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running--
+    }
   }
 }
 
