@@ -249,12 +249,6 @@ export function openClient(options: ClientOptions): Client {
         onNotice(`${url} has been at ${work} for ${minutes} minutes, and is waited for.`)
         told *= 2
       }
-      /** The server is busy or in trouble, and is asked again later. */
-      const later = async (why: string, retry: string | null = null) => {
-        const milliseconds = Math.max(retryAfter(retry) ?? 0, delay * (1 - jitter() / 4))
-        onWait({ why, milliseconds })
-        await pause(Math.min(milliseconds, LONGEST_PAUSE), signal)
-      }
       let answer: Answer
       try {
         answer = await send('POST', path, body, { attempts: 1, timeout: poll, signal })
@@ -268,10 +262,10 @@ export function openClient(options: ClientOptions): Client {
       const { status, text, headers } = answer
       if (status === 429 || status >= 500) {
         if (++failures === attempts) throw refusal(path, status, text, 'always')
-        await later(
-          status === 429 ? 'limits the rate (429)' : `fails (${status})`,
-          headers.get('retry-after'),
-        )
+        const wanted = Math.max(retryAfter(headers.get('retry-after')) ?? 0, delay * (1 - jitter() / 4))
+        const milliseconds = Math.min(wanted, LONGEST_PAUSE)
+        onWait({ why: status === 429 ? 'limits the rate (429)' : `fails (${status})`, milliseconds })
+        await pause(milliseconds, signal)
         continue
       }
       failures = 0
