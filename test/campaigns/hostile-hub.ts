@@ -34,13 +34,14 @@ export async function hostileHubs(options: {
   const hub = await startFakeHub([
     { type: 'model', name: 'tests/tiny', refs: { main: commit }, commits: { [commit]: files }, token },
   ])
-  const round = async (number: number, cache: string): Promise<Outcome> => {
+  const round = async (number: number, cache: string, happens: () => void): Promise<Outcome> => {
     const stream = random('hostile-hub', options.seed, number)
     const wayOf = wayOfRound(stream, names)
     let isHostile = true
-    const proxy = await startHostileProxy(hub.endpoint, stream, (asked) =>
-      isHostile ? wayOf(asked) : 'right',
-    )
+    const proxy = await startHostileProxy(hub.endpoint, stream, (asked) => {
+      happens()
+      return isHostile ? wayOf(asked) : 'right'
+    })
     const locate = async (offline: boolean) => {
       const settings = { endpoint: proxy.url, cache, token, offline }
       const found = await locateModel('tests/tiny', {

@@ -258,8 +258,10 @@ export async function startHostileProxy(
   elsewhere.listen(0, '127.0.0.1')
   await once(elsewhere, 'listening')
   const portOf = (server: typeof elsewhere) => (server.address() as AddressInfo).port
+  const elsewhereUrl = `http://127.0.0.1:${portOf(elsewhere)}`
 
   const right = new URL(target)
+  let port = 0
   const proxy = createServer(async (request, response) => {
     response.on('error', () => {})
     const { method = 'GET', url = '/', headers } = request
@@ -280,22 +282,20 @@ export async function startHostileProxy(
         status: answer.statusCode ?? 200,
         // What the right server says of its own address is said of this one.
         headers: Object.fromEntries(
-          kept.map(([name, value]) => [
-            name,
-            String(value).replaceAll(`:${right.port}`, `:${portOf(proxy)}`),
-          ]),
+          kept.map(([name, value]) => [name, String(value).replaceAll(`:${right.port}`, `:${port}`)]),
         ),
         body: await bodyOf(answer),
       },
-      elsewhere: `http://127.0.0.1:${portOf(elsewhere)}`,
+      elsewhere: elsewhereUrl,
       stream,
     })
   })
   proxy.on('connection', (socket) => socket.on('error', () => {}))
   proxy.listen(0)
   await once(proxy, 'listening')
+  port = portOf(proxy)
   return {
-    url: `http://127.0.0.1:${portOf(proxy)}`,
+    url: `http://127.0.0.1:${port}`,
     done,
     strayed,
     async close() {

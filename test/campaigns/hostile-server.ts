@@ -39,11 +39,14 @@ function checkStrayed({ strayed }: HostileProxy): void {
   }
 }
 
-async function endpointRound(stream: Random, folder: string): Promise<Outcome> {
+async function endpointRound(stream: Random, folder: string, happens: () => void): Promise<Outcome> {
   const right = await startChatServer(() => completion('It is \\boxed{4}.'))
   const wayOf = wayOfRound(stream, names)
   let isHostile = true
-  const proxy = await startHostileProxy(right.url, stream, (asked) => (isHostile ? wayOf(asked) : 'right'))
+  const proxy = await startHostileProxy(right.url, stream, (asked) => {
+    happens()
+    return isHostile ? wayOf(asked) : 'right'
+  })
   const answers = join(folder, 'answers.jsonl')
   const play = async () => {
     const endpoint = openEndpoint({
@@ -97,9 +100,18 @@ async function endpointRound(stream: Random, folder: string): Promise<Outcome> {
   }
 }
 
-async function tinkerRound(stream: Random, folder: string, tokenizer: string): Promise<Outcome> {
+async function tinkerRound(
+  stream: Random,
+  folder: string,
+  tokenizer: string,
+  happens: () => void,
+): Promise<Outcome> {
   const right = await simulate({ model: 'tiny', key: secret, places: 1 + stream.int(3), holds: 50 })
-  const proxy = await startHostileProxy(right.url, stream, wayOfRound(stream, names))
+  const wayOf = wayOfRound(stream, names)
+  const proxy = await startHostileProxy(right.url, stream, (asked) => {
+    happens()
+    return wayOf(asked)
+  })
   const lora = { rank: 2, alpha: 32, seed: 1 }
   const saved = join(folder, 'saved')
   const work = async () => {
@@ -170,13 +182,13 @@ export async function hostileServers(options: {
   return campaign({
     ...options,
     secrets: [secret],
-    async round(number, folder) {
+    async round(number, folder, happens) {
       const stream = random('hostile-server', options.seed, number)
-      if (number % 2 === 0) return endpointRound(stream, folder)
+      if (number % 2 === 0) return endpointRound(stream, folder, happens)
       const tokenizer = join(folder, 'model')
       await writeTinyModel(tokenizer, 1)
       await access(tokenizer)
-      return tinkerRound(stream, folder, tokenizer)
+      return tinkerRound(stream, folder, tokenizer, happens)
     },
   })
 }
