@@ -4,7 +4,7 @@
  * operating system counts. Run it with `npx tsx bench/memory.ts`; the figures go to bench/results/memory.json and from
  * there into docs/models.md by `npx tsx scripts/models-figures.ts`.
  */
-import { seedsOf } from '../src/random.ts'
+
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
@@ -20,6 +20,7 @@ import { runtimeVersion } from '../src/engine/onnx/session.ts'
 import { initialWeights } from '../src/engine/onnx/trainer.ts'
 import { referenceSettings } from '../src/experiment/defaults.ts'
 import { writeJsonAtomic } from '../src/files.ts'
+import { seedsOf } from '../src/random.ts'
 
 export interface MemoryCase {
   model: string

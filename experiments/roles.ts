@@ -1,6 +1,13 @@
 // Prompts by seat: a critic who is asked for mistakes before anybody answers. A role is a function of the problem, the seat
 // and what it sees.
-import { defineExperiment, notePrompt, type Prompt, type ProtocolChoices, readPrompt, shared } from 'message-board'
+import {
+  defineExperiment,
+  notePrompt,
+  type Prompt,
+  type ProtocolChoices,
+  readPrompt,
+  shared,
+} from 'message-board'
 
 const critic: Prompt = ({ question }, _seat, seen) => [
   {

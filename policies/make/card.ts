@@ -18,7 +18,8 @@ export interface CardFacts {
   bytes: number
 }
 
-const fixed = (value: number, digits = 3) => value.toFixed(digits)
+/** Both rounds of the board are counted; what there is none of has a dash. */
+const fixed = (value: number | null, digits = 3) => value?.toFixed(digits) ?? '–'
 const percent = (share: number) => `${(100 * share).toFixed(0)}%`
 
 function figureRows(figures: readonly Figures[]): string {

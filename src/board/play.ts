@@ -6,10 +6,11 @@
  * alike wherever they ask alike, and a board replayed without one note uses the same numbers. Speakers with the same
  * prompt are one request with a seed each, so that an engine computes that prompt once.
  */
-import type { ChatMessage } from '../tokens/chat.ts'
+
 import type { Grader } from '../grade/types.ts'
 import { random, type SeedPart, seedOf } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
 import { afterThought } from '../tokens/thought.ts'
 import { type Protocol, type Sampling, seatView, sightOf } from './protocol.ts'
 import type { Episode, Post, Ref } from './types.ts'

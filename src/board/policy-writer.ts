@@ -1,9 +1,9 @@
 /** Texts by policies, with the tokens that training needs: a `Writer` over the engine contract. */
 import type { Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
+import type { Problem } from '../tasks/types.ts'
 import type { ChatTokenizer } from '../tokens/chat.ts'
 import { thoughtOpens } from '../tokens/thought.ts'
-import type { Problem } from '../tasks/types.ts'
 import { type Ask, type PlayedRounds, type PlayOptions, play, type Writer } from './play.ts'
 
 /** A sampled text as training needs it. */

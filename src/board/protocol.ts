@@ -3,11 +3,12 @@
  * person writes; `resolveProtocol` completes and checks it. Functions of it are pure, so that a protocol can be
  * recorded by what they give (`protocolRecord`). board/protocols.ts has ready ones.
  */
-import type { ChatMessage } from '../tokens/chat.ts'
+
 import { UserError } from '../errors.ts'
 import { type Random, random, seedOf } from '../random.ts'
 import { partsOf } from '../tasks/parts.ts'
 import type { Problem } from '../tasks/types.ts'
+import type { ChatMessage } from '../tokens/chat.ts'
 import { notePrompt, readPrompt } from './prompts.ts'
 import type { Sight } from './sights.ts'
 import type { Ref } from './types.ts'

@@ -171,10 +171,7 @@ describe('bad input', () => {
       [define('{ board: { copies: 1 } }'), /compare each text with itself alone/],
       [define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/],
       [define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/],
-      [
-        define('{ arms: { recipe: { reads: () => [9] } } }'),
-        /gave \[9\]: return different posts/,
-      ],
+      [define('{ arms: { recipe: { reads: () => [9] } } }'), /gave \[9\]: return different posts/],
       ['export const x = 1', /export default defineExperiment/],
       ['export default {', /does not load/],
     ]

@@ -142,7 +142,9 @@ function endpointsOf(
     return undefined
   }
   if (shared === undefined) {
-    throw new UserError(`--endpoint ${shownAddress(endpoint)} needs --model: give the model's name at that server.`)
+    throw new UserError(
+      `--endpoint ${shownAddress(endpoint)} needs --model: give the model's name at that server.`,
+    )
   }
   if (adapter !== undefined) {
     throw new UserError('--adapter needs a model that is computed here: leave --adapter or --endpoint out.')
@@ -174,7 +176,8 @@ function keyOf(url: string, variable: string | undefined): string | undefined {
   const name = variable ?? (isOpenAi ? 'OPENAI_API_KEY' : undefined)
   if (name === undefined) return undefined
   const key = process.env[name]
-  if (!key) throw new UserError(`The variable ${name} is not set: put the key of ${shownAddress(url)} into it.`)
+  if (!key)
+    throw new UserError(`The variable ${name} is not set: put the key of ${shownAddress(url)} into it.`)
   return key
 }
 

@@ -215,7 +215,9 @@ describe('a text that is not there', () => {
     const odd = (body: never, nth: number) => (reasons[nth - 1] ? silence(reasons[nth - 1]) : right(body))
     const { played, spent } = await play(odd)
     expect(spent).toMatchObject({ requests: 24, flawed: { limit: 1, filter: 1, nothing: 1 } })
-    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ text }) => text === '')).toHaveLength(3)
+    expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ text }) => text === '')).toHaveLength(
+      3,
+    )
     expect(played.flatMap(({ episode }) => episode.rounds[0]).filter(({ cut }) => cut)).toHaveLength(1)
     expect(await kept()).toBe(21)
     reasons = []

@@ -324,9 +324,7 @@ const choicesSchema = z.strictObject({
       'must have a name and a version, by which its grades are known',
     )
     .optional(),
-  template: z
-    .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
-    .optional(),
+  template: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).optional(),
   engine: z
     .strictObject({
       name: z.enum(['onnx', 'tinker']).optional(),

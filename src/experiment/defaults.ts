@@ -3,8 +3,8 @@
  * names, and the same settings fitted to the size of the built-in policy. Data only.
  */
 import type { Sampling } from '../board/protocol.ts'
-import type { TrainSampling } from '../train/loop.ts'
 import { referenceSizes, type Sizes } from '../tasks/sizes.ts'
+import type { TrainSampling } from '../train/loop.ts'
 import type { TrainOptions } from '../train/options.ts'
 
 export interface Settings {

@@ -53,9 +53,7 @@ const step = (n: number, reward: number): MetricsLine => ({
 const armOf = (sees: typeof own): ArmRecord => ({
   protocol: JSON.parse(
     JSON.stringify(
-      protocolRecord(
-        resolveProtocol(boardOf({ reads: sees }), { copies: 2, noteTokens: 8, replyTokens: 8 }),
-      ),
+      protocolRecord(resolveProtocol(boardOf({ reads: sees }), { copies: 2, noteTokens: 8, replyTokens: 8 })),
     ),
   ),
   credit: { name: 'readersOnly' },
@@ -146,7 +144,10 @@ describe('summarise', () => {
     expect(results.checks.noise?.runs).toEqual([0.25, 0.5])
     expect(results.checks.decontamination.dropped).toBe(3)
     expect(results.trainTrace.recipe[1]).toMatchObject({ seed: 18, reward: [0.25, 0.75], rewardLast10: 0.5 })
-    expect(results.trainTrace.recipe[1].rounds.map(({ credit }) => credit?.withOwn)).toEqual([undefined, [1, 1]])
+    expect(results.trainTrace.recipe[1].rounds.map(({ credit }) => credit?.withOwn)).toEqual([
+      undefined,
+      [1, 1],
+    ])
   })
 
   it('says what would resolve a comparison that is not, and what makes its arms hard to compare', () => {

@@ -356,7 +356,9 @@ describe('the run folder', () => {
     const small = { seeds: [17] }
     await run(tinyExperiment(model, small), { out, arms: ['baseline'] })
     const longer = tinyExperiment(model, { ...small, train: { steps: 4, problemsPerStep: 2 } })
-    await expect(run(longer, { out })).rejects.toThrow(/arms\.baseline\.train\.steps: 3 before, 4 now.*--fresh/s)
+    await expect(run(longer, { out })).rejects.toThrow(
+      /arms\.baseline\.train\.steps: 3 before, 4 now.*--fresh/s,
+    )
     const results = await run(longer, { out, arms: ['baseline'], fresh: true })
     expect(results.arms.baseline?.steps).toBe(4)
     expect(results.arms.recipe).toBe(undefined)
@@ -396,7 +398,8 @@ describe('the run folder', () => {
       ...expected.contrasts[0].warnings,
       expect.stringMatching(/read before, with 1 seeds/),
     ])
-    const silent = (of: Results) => withoutTimings({ ...of, contrasts: [{ ...of.contrasts[0], warnings: [] }] })
+    const silent = (of: Results) =>
+      withoutTimings({ ...of, contrasts: [{ ...of.contrasts[0], warnings: [] }] })
     expect(silent(results)).toEqual(silent(expected))
   })
 
@@ -465,7 +468,9 @@ describe('the run folder', () => {
     const [first, ...rest] = parts.map(({ out }) => out)
     await expect(mergeShards([first], fresh())).rejects.toThrow(/lack/)
     await expect(mergeShards([first, first, ...rest], fresh())).rejects.toThrow(/twice/)
-    await expect(runShard(tinyExperiment(model), { k: 5, n: 4 }, { out: fresh() })).rejects.toThrow(/no shard 5\/4/)
+    await expect(runShard(tinyExperiment(model), { k: 5, n: 4 }, { out: fresh() })).rejects.toThrow(
+      /no shard 5\/4/,
+    )
   })
 
   it('refuses limits that the context cannot hold', async () => {

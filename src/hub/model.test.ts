@@ -305,69 +305,6 @@ describe('a bad moment', () => {
   })
 })
 
-describe('what is no hub', () => {
-  const page = { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>Sign in</html>' }
-
-  it('but a sign-in page is said to be one, and the cache serves meanwhile', async () => {
-    hub.fault = () => page
-    const message =
-      /answers what no hub does \(.*Sign in.*\): a sign-in page of your network may stand before it/
-    expect(await refusal('tests/tiny')).toMatch(message)
-    hub.fault = ({ path }) => (path.includes('/tree/') ? page : undefined)
-    expect(await refusal('tests/tiny')).toMatch(message)
-    hub.fault = ({ path }) => (path.includes('/resolve/') ? page : undefined)
-    expect(await refusal('tests/tiny')).toMatch(/answers what no hub does \(Expected size information\)/)
-    hub.fault = () => undefined
-    await locate('tests/tiny')
-    hub.fault = () => page
-    const notices: string[] = []
-    await locate('tests/tiny', { onNotice: (text) => notices.push(text) })
-    expect(notices).toEqual([
-      expect.stringMatching(/cannot be reached: using tests\/tiny as it is in the cache/),
-    ])
-  })
-
-  it.each<[string, string, RegExp]>([
-    ['a list that is none', '{"a": 1}', /answers what no hub does/],
-    ['files that are none', '[null]', /a list of what are no files/],
-    [
-      'a negative size',
-      '[{"type": "file", "path": "config.json", "size": -1}]',
-      /a list of what are no files/,
-    ],
-    [
-      'a file without a hash',
-      '[{"type": "file", "path": "config.json", "size": 1}, {"type": "file", "path": "tokenizer.json", "size": 1}, ' +
-        '{"type": "file", "path": "model.safetensors", "size": 1}]',
-      /no hash of config.json/,
-    ],
-  ])('gives %s', async (_, body, message) => {
-    hub.fault = ({ path }) => (path.includes('/tree/') ? { status: 200, body } : undefined)
-    expect(await refusal('tests/tiny')).toMatch(message)
-  })
-
-  it('names a commit that is none', async () => {
-    hub.fault = () => ({ status: 200, body: '{"_id": "1", "id": "tests/tiny", "sha": "../../x"}' })
-    expect(await refusal('tests/tiny')).toMatch(/the commit "..\/..\/x"/)
-  })
-
-  it('lists without end', async () => {
-    hub.fault = ({ path }) =>
-      path.includes('/tree/')
-        ? { status: 200, body: '[]', headers: { link: `<${hub.endpoint}${path}>; rel="next"` } }
-        : undefined
-    expect(await refusal('tests/tiny')).toMatch(/a list of files without end/)
-  })
-
-  it('sends more than it lists', async () => {
-    hub.fault = ({ origin, range }) =>
-      origin === 'storage' && range !== 'bytes=0-0'
-        ? { status: 200, body: 'x'.repeat(weights().length + 1) }
-        : undefined
-    expect(await refusal('tests/tiny')).toMatch(/more of model.safetensors than the \d+ bytes that it lists/)
-  })
-})
-
 describe('a name', () => {
   it.each([
     'tests/tiny@../../..',

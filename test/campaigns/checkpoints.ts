@@ -223,7 +223,7 @@ async function wholeFiles(folder: string): Promise<Files> {
     return [name, { a: tensor([2, inputs]), b: tensor([out, 2]) }] as const
   })
   await saveAdapter(folder, config, { rank: 2, alpha: 4, baseModel: 'tiny', projections: new Map(pairs) })
-  const template = new URL('../../scripts/golden/qwen3.jinja', import.meta.url)
+  const template = new URL('../golden/qwen3.jinja', import.meta.url)
   await writeFile(join(folder, 'chat_template.jinja'), await readFile(template))
   await writeFile(join(folder, 'generation_config.json'), '{"eos_token_id": [2]}')
   await writeFile(join(folder, 'special_tokens_map.json'), '{"eos_token": {"content": "<|im_end|>"}}')

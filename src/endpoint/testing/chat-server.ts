@@ -79,12 +79,15 @@ export async function serveEngine(engine: Engine): Promise<ChatServer> {
   const policy = await engine.createPolicy()
   const { tokenizer } = engine
   return startChatServer(async ({ messages, max_tokens = 16, temperature, top_p, seed }) => {
-    const [[{ tokens, finish }]] = await policy.sample([{ prompt: tokenizer.chat(messages), seeds: [seed] }], {
-      maxTokens: max_tokens,
-      temperature,
-      topP: top_p,
-      stop: tokenizer.stop,
-    })
+    const [[{ tokens, finish }]] = await policy.sample(
+      [{ prompt: tokenizer.chat(messages), seeds: [seed] }],
+      {
+        maxTokens: max_tokens,
+        temperature,
+        topP: top_p,
+        stop: tokenizer.stop,
+      },
+    )
     const spoken = finish === 'stop' ? tokens.slice(0, -1) : tokens
     return completion(tokenizer.decode(spoken), tokens.length, finish)
   })

@@ -16,7 +16,7 @@ import { loraA, loraB } from './programs.ts'
 import { openLogits } from './testing/logits.ts'
 import { trainable } from './trainable.ts'
 
-// PyTorch, transformers and PEFT computed these (scripts/golden/engine.py).
+// PyTorch, transformers and PEFT computed these (test/golden/engine.py).
 const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
 
 interface Golden {
@@ -194,7 +194,10 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
       const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
       await policy.load(join(folder, 'adapter'))
-      const requests = golden.sequences.map(({ prompt }, seed) => ({ prompt, seeds: seedsOf(1 + (seed % 3), seed) }))
+      const requests = golden.sequences.map(({ prompt }, seed) => ({
+        prompt,
+        seeds: seedsOf(1 + (seed % 3), seed),
+      }))
       const options = { maxTokens: 12, temperature: 0.9, topP: 0.95, stop: [3, 7] }
       const groups = await policy.sample(requests, options)
       // Between the two another model on the same base, whose program takes the first one's place.
