@@ -4,7 +4,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
-import { projections, weightShapes } from '../src/engine/checkpoint/model.ts'
+import { projections, weightShapes } from '../src/engine/checkpoint/folder.ts'
 import { policyDatum } from '../src/engine/tinker/loss.ts'
 import { sampleBody } from '../src/engine/tinker/sampling.ts'
 import { referenceSettings } from '../src/experiment/defaults.ts'

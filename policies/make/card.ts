@@ -2,7 +2,7 @@
 
 import { notePrompt, readPrompt } from '../../src/board/prompts.ts'
 import type { ModelConfig } from '../../src/engine/checkpoint/config.ts'
-import { weightShapes } from '../../src/engine/checkpoint/model.ts'
+import { weightShapes } from '../../src/engine/checkpoint/folder.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
 import type { LogLine, Recipe } from '../make.ts'

@@ -1,7 +1,7 @@
 /** Models by name: a checkpoint's folder, or a repository of the hub that is brought into the cache first. */
 import { stat } from 'node:fs/promises'
 import { UserError } from '../errors.ts'
-import { tokenizerFiles } from '../tokens/files.ts'
+import { tokenizerFiles } from '../tokens/file-names.ts'
 import { type HubOptions, hubSettings, openRepository } from './repository.ts'
 
 export interface LocatedModel {

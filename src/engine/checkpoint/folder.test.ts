@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UserError } from '../../errors.ts'
 import type { ModelConfig } from './config.ts'
-import { openCheckpoint, saveCheckpoint, type Weights, weightShapes } from './model.ts'
+import { openCheckpoint, saveCheckpoint, type Weights, weightShapes } from './folder.ts'
 import { writeSafetensors } from './safetensors.ts'
 
 const fixture = (name: string) => join(import.meta.dirname, '..', 'fixtures', name)

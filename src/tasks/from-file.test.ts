@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { taskNamed } from '../experiment/tasks.ts'
-import { fromFile, parseJsonLines } from './files.ts'
+import { fromFile, parseJsonLines } from './from-file.ts'
 
 let folder: string
 beforeAll(async () => {
