@@ -75,6 +75,7 @@ const record: RunRecord = recordSchema.parse({
         sampling: { temperature: 1, topP: 1 },
         readTokens: null,
       },
+      template: {},
       grader: { name: 'math', version: '2' },
       engine: { name: 'onnx' },
       versions: {},

@@ -46,7 +46,7 @@ import {
 } from './schema.ts'
 import { isPlainPath } from './staged.ts'
 
-const errorFile = 'error.txt'
+export const errorFile = 'error.txt'
 const progressFile = 'progress.json'
 const logs = ['metrics', 'rollouts'] as const
 type LogName = (typeof logs)[number]
@@ -322,34 +322,48 @@ function parseProgress(folder: string, text: string): Progress {
 }
 
 /** Reads one of a job's logs up to where its progress says. */
-async function readChecked(
+function readChecked(
   folder: string,
   name: LogName,
-  { bytes, sha256 }: Progress,
+  progress: Progress,
   take: (line: Buffer) => void,
+): Promise<LogPosition> {
+  return readAdded(folder, name, logStart(), progress, take)
+}
+
+/**
+ * Reads what was added to one of a job's logs since an earlier reader stopped at `from`, up to where its progress says,
+ * and returns how far that is. `take` gets each line's bytes and the byte at which it starts; what it throws as Damage is
+ * told with the line's number.
+ *
+ * @throws UserError for a log that is not what the progress says. Lines may have been taken by then: nothing is to be
+ * made of them.
+ */
+export async function readAdded(
+  folder: string,
+  name: LogName,
+  from: LogPosition,
+  { bytes, sha256 }: Progress,
+  take: (line: Buffer, start: number) => void,
 ): Promise<LogPosition> {
   const path = join(folder, logFile(name))
   try {
     // Also where no byte of it counts: whatever else stands there would be written through.
     await hasBytes(folder, logFile(name))
-    return await readLog(
-      path,
-      logStart(),
-      { bytes: bytes[name], sha256: sha256[name] },
-      (line, _, number) => {
-        try {
-          take(line)
-        } catch (error) {
-          throw error instanceof Damage ? new Damage(`line ${number}: ${error.message}`) : error
-        }
-      },
-    )
+    return await readLog(path, from, { bytes: bytes[name], sha256: sha256[name] }, (line, start, number) => {
+      try {
+        take(line, start)
+      } catch (error) {
+        throw error instanceof Damage ? new Damage(`line ${number}: ${error.message}`) : error
+      }
+    })
   } catch (error) {
     throw error instanceof Damage ? damaged(folder, path, error.message) : error
   }
 }
 
-function parseLine<T>(line: Buffer, schema: z.ZodType<T>): T {
+/** A line of a log as a checked value. @throws Damage. */
+export function parseLine<T>(line: Buffer, schema: z.ZodType<T>): T {
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))

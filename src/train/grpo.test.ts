@@ -100,8 +100,8 @@ describe('groupsOf', () => {
     episode: { problemId: 'x', rounds: [[post(0), post(1)]] },
     traces: [prompts.map((token) => ({ ...rollout(1), prompt: [token] }))],
   })
-  const one: Protocol = { ...protocol, seats: [seat, seat] }
-  const earned = (boards: Played<Rollout>[], credits: (number | null)[][], of = one) =>
+  const one = { ...protocol, seats: [seat, seat] }
+  const earned = (boards: Played<Rollout>[], credits: (number | null)[][], of: Protocol = one) =>
     groupsOf(
       of,
       boards,

@@ -32,17 +32,6 @@ export async function openInside(root: string, names: readonly string[]): Promis
   return null
 }
 
-/** The whole text of a file inside `root`, or null where there is none that may be read. */
-export async function readInside(root: string, names: readonly string[]): Promise<string | null> {
-  const file = await openInside(root, names)
-  if (!file) return null
-  try {
-    return await file.readFile('utf8')
-  } finally {
-    await file.close()
-  }
-}
-
 /** Folders directly inside `root` that are no links, sorted. */
 export async function foldersInside(root: string): Promise<string[]> {
   const found = await readdir(root, { withFileTypes: true })

@@ -1,8 +1,8 @@
 /** The list of runs in a folder, from their small files alone: no boards are read. Reads only. */
 import { basename, join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { isHeld } from '../record/lock.ts'
-import { readExperiment, readProgress, readResults } from './files.ts'
+import { readAtWork, readRecord, readResults } from '../record/folder.ts'
+import { readProgress } from '../record/job-log.ts'
 import { changedInside, foldersInside } from './inside.ts'
 import { sidedJobs, sidesOf } from './sides.ts'
 import type { RunListing } from './types.ts'
@@ -22,11 +22,11 @@ export async function runFolders(folder: string): Promise<Map<string, string>> {
 /** One line of the list. A run that cannot be read is listed with the reason. */
 export async function listRun(name: string, folder: string): Promise<RunListing> {
   try {
-    const { record } = await readExperiment(folder)
+    const record = await readRecord(folder)
     const { task, data } = record.identity.shared
     const jobs = sidedJobs(record, sidesOf(record))
-    const progress = await Promise.all(jobs.map((job) => readProgress(folder, job.name)))
-    const [running, results] = [await isHeld(folder), await readResults(folder)]
+    const progress = await Promise.all(jobs.map((job) => readProgress(join(folder, job.name))))
+    const [running, results] = [(await readAtWork(folder)) !== null, await readResults(folder)]
     const changes = await Promise.all(
       [['experiment.json'], ['results.json'], ...jobs.map((job) => [job.name, 'progress.json'])].map((path) =>
         changedInside(folder, path),

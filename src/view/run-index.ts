@@ -10,8 +10,12 @@ import { basename, join } from 'node:path'
 import { finalScores, latestBefore, sameAnswer } from '../board/counts.ts'
 import type { Episode, Post } from '../board/types.ts'
 import { UserError } from '../errors.ts'
-import { beginning } from '../record/job-log.ts'
-import { isHeld } from '../record/lock.ts'
+import { readRegular } from '../files.ts'
+import { readAtWork, readRecord, readResults } from '../record/folder.ts'
+import { beginning, errorFile, parseLine, readAdded, readProgress } from '../record/job-log.ts'
+import { Damage, type LogPosition, logStart } from '../record/lines.ts'
+import { isFinished } from '../record/plan.ts'
+import { type JobFacts, jobStates, secondsLeft, tokensPerSecond } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
 import {
   type MetricsLine,
@@ -20,24 +24,24 @@ import {
   type RunRecord,
   rolloutSchema,
 } from '../record/schema.ts'
-import { damaged, parse, readExperiment, readProgress, readResults } from './files.ts'
 import { bit, encodeFlag, type Layout, layoutOf } from './flags.ts'
-import { changedInside, openInside, readInside } from './inside.ts'
-import { isDone, type JobFacts, jobStates, secondsLeft, stepsOf, tokensPerSecond } from './jobs.ts'
+import { openInside } from './inside.ts'
 import { type SidedJob, sidedJobs, sidesOf } from './sides.ts'
 import { addStep, emptyTrace } from './trace.ts'
 import type { BoardColumns, BoardText, RunView, Side, TraceColumns } from './types.ts'
 
-/** What is known of one job, and how far its files were read. */
-interface JobState {
+/** What is known of one job, and how far its logs were read. */
+interface JobReading {
   planned: SidedJob
-  progress: Progress
-  changed: number | null
-  read: { metrics: number; rollouts: number; lines: number }
+  /** Null: it has not begun. */
+  progress: Progress | null
+  read: { metrics: LogPosition; rollouts: LogPosition }
   metrics: MetricsLine[]
   trace: TraceColumns
   /** Final answers of the evaluation so far. */
   scores: { all: number; right: number }
+  /** Why its last try failed, in one line. */
+  failure: string | null
 }
 
 export interface RunIndex {
@@ -71,12 +75,13 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
   let state = await readState(folder, live)
 
   const refresh = async () => {
-    const text = await readInside(folder, ['experiment.json'])
     try {
-      if (text !== state.text || !(await update(folder, state, live))) state = await readState(folder, live)
+      const record = await readRecord(folder)
+      const isSame = JSON.stringify(record) === state.recorded
+      if (!isSame || !(await update(folder, state, live))) state = await readState(folder, live)
     } catch (error) {
       // What was read in part is read again from the beginning.
-      state = { ...state, text: '' }
+      state = { ...state, recorded: '' }
       throw error
     }
   }
@@ -94,51 +99,53 @@ export async function openRun(path: string, { live = false } = {}): Promise<RunI
 
 interface IndexState {
   epoch: string
-  text: string
   record: RunRecord
+  /** The record as JSON, to see whether it is another. */
+  recorded: string
   sides: Side[]
   /** By side. */
   layouts: Layout[]
-  jobs: JobState[]
+  jobs: JobReading[]
   columns: BoardColumns
   /** Where board i lies in its job's rollouts.jsonl, and where its flags begin. */
   places: { start: number; length: number; flags: number }[]
   problemNumbers: Map<string, number>
   results: Results | null
-  running: boolean
+  /** Names of the jobs at work; null: nobody works on the run. */
+  atWork: string[] | null
 }
 
 /** Equal as long as nothing that is shown changed. */
-const fingerprint = (state: IndexState) =>
-  [
-    state.epoch,
-    state.running,
-    state.results?.timing.finishedAt,
-    ...state.jobs.flatMap(({ progress, changed }) => [
-      progress.steps,
-      progress.evaluated,
-      progress.bytes.rollouts,
-      changed,
+const fingerprint = ({ epoch, atWork, results, jobs }: IndexState) =>
+  JSON.stringify([
+    epoch,
+    atWork,
+    results?.timing.finishedAt,
+    jobs.map(({ progress, failure }) => [
+      progress?.steps,
+      progress?.evaluated,
+      progress?.bytes.rollouts,
+      failure,
     ]),
-  ].join(' ')
+  ])
 
 async function readState(folder: string, live: boolean): Promise<IndexState> {
-  const { text, record } = await readExperiment(folder)
+  const record = await readRecord(folder)
   const sides = sidesOf(record)
   const state: IndexState = {
     epoch: randomUUID(),
-    text,
     record,
+    recorded: JSON.stringify(record),
     sides,
     layouts: sides.map(layoutOf),
     jobs: sidedJobs(record, sides).map((planned) => ({
       planned,
-      progress: beginning(planned.steps > 0),
-      changed: null,
-      read: { metrics: 0, rollouts: 0, lines: 0 },
+      progress: null,
+      read: { metrics: logStart(), rollouts: logStart() },
       metrics: [],
       trace: emptyTrace(sides[planned.side].rounds.length),
       scores: { all: 0, right: 0 },
+      failure: null,
     })),
     columns: {
       job: [],
@@ -150,7 +157,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
     places: [],
     problemNumbers: new Map(),
     results: null,
-    running: false,
+    atWork: null,
   }
   await update(folder, state, live)
   return state
@@ -158,41 +165,48 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
 
 /** Reads what was added since the last time; false where the run went back, so that all must be read again. */
 async function update(folder: string, state: IndexState, live: boolean): Promise<boolean> {
-  state.running = live && (await isHeld(folder))
+  state.atWork = live ? await readAtWork(folder) : null
   for (const [number, job] of state.jobs.entries()) {
-    const { name } = job.planned
-    const path = join(folder, name)
-    const progress = (await readProgress(folder, name)) ?? beginning(job.planned.steps > 0)
-    const { metrics, rollouts } = progress.bytes
-    if (metrics < job.read.metrics || rollouts < job.read.rollouts) return false
-    const changes = await Promise.all(
-      [[name], [name, 'progress.json']].map((names) => changedInside(folder, names)),
-    )
-    job.changed = changes[0] === null ? null : Math.max(...changes.map((at) => at ?? 0))
-    job.progress = progress
-    await readNew(folder, [name, 'metrics.jsonl'], job.read.metrics, metrics, async (line, at) => {
-      job.metrics.push(parse(line.toString('utf8'), metricsSchema, `${path}/metrics.jsonl, byte ${at}`))
+    const path = join(folder, job.planned.name)
+    const progress = await readProgress(path)
+    const { bytes } = progress ?? beginning(false)
+    if (bytes.metrics < job.read.metrics.bytes || bytes.rollouts < job.read.rollouts.bytes) return false
+    job.progress = progress ?? null
+    job.failure = progress ? await failureOf(path) : null
+    if (!progress) continue
+    job.read.metrics = await readAdded(path, 'metrics', job.read.metrics, progress, (line) => {
+      job.metrics.push(parseLine(line, metricsSchema))
     })
-    job.read.metrics = metrics
-    await readRollouts(folder, state, number, job)
+    await readRollouts(path, state, number, progress)
   }
   const results = await readResults(folder)
-  const { holdout } = state.record.identity.shared.data
   const failed = new Set(results?.failed.map(({ job }) => job))
   // Results of an earlier run, of fewer seeds or before a failed job was tried again, say nothing of this one.
   const current = state.jobs.every(
     ({ planned, progress }) =>
-      isDone({ problems: holdout, progress }) || (!state.running && failed.has(planned.name)),
+      (progress && isFinished(progress, state.record.identity)) ||
+      (state.atWork === null && failed.has(planned.name)),
   )
   state.results = current ? results : null
   return true
 }
 
-async function readRollouts(folder: string, state: IndexState, number: number, job: JobState): Promise<void> {
+/** The first line of what a job left that failed; the next try removes it. */
+async function failureOf(path: string): Promise<string | null> {
+  const story = await readRegular(join(path, errorFile))
+  return story === undefined ? null : (story.split('\n')[0] ?? '').slice(0, 500)
+}
+
+async function readRollouts(
+  path: string,
+  state: IndexState,
+  number: number,
+  progress: Progress,
+): Promise<void> {
   const { columns, places, problemNumbers } = state
+  const job = state.jobs[number]
   const side = state.sides[job.planned.side]
   const layout = state.layouts[job.planned.side]
-  const file = join(folder, job.planned.name, 'rollouts.jsonl')
   let pending: { step: number; episodes: Episode[] } = { step: 0, episodes: [] }
   const flushStep = () => {
     const { step, episodes } = pending
@@ -202,48 +216,39 @@ async function readRollouts(folder: string, state: IndexState, number: number, j
   // One string for all new flags: adding to the column board by board would copy it as often.
   const flags: string[] = []
   let at = columns.flags.length
-  await readNew(
-    folder,
-    [job.planned.name, 'rollouts.jsonl'],
-    job.read.rollouts,
-    job.progress.bytes.rollouts,
-    async (bytes, start) => {
-      job.read.lines++
-      const where = `${file}, line ${job.read.lines}`
-      const { phase, step = 0, problem, rounds } = parse(bytes.toString('utf8'), rolloutSchema, where)
-      const episode: Episode = { problemId: problem.id, rounds }
-      if (!isPlayed(episode, side)) {
-        throw damaged(where, `its posts are not those of the protocol "${side.protocol}" in experiment.json`)
-      }
-      let problemNumber = problemNumbers.get(problem.id)
-      if (problemNumber === undefined) {
-        problemNumber = problemNumbers.size
-        problemNumbers.set(problem.id, problemNumber)
-        columns.problems.id.push(problem.id)
-        columns.problems.question.push(problem.question)
-        columns.problems.gold.push(problem.gold)
-        columns.problems.parts.push(problem.parts ?? [])
-      }
-      columns.job.push(number)
-      columns.step.push(phase === 'train' ? step : 0)
-      columns.problem.push(problemNumber)
-      flags.push(boardFlags(episode, side))
-      places.push({ start, length: bytes.length, flags: at })
-      at += layout.width
-      if (phase === 'evaluation') {
-        const scores = finalScores(episode, side.final)
-        job.scores.all += scores.length
-        job.scores.right += scores.reduce((sum, score) => sum + score, 0)
-      } else {
-        if (pending.step !== step) flushStep()
-        pending.step = step
-        pending.episodes.push(episode)
-      }
-    },
-  )
+  job.read.rollouts = await readAdded(path, 'rollouts', job.read.rollouts, progress, (bytes, start) => {
+    const { phase, step = 0, problem, rounds } = parseLine(bytes, rolloutSchema)
+    const episode: Episode = { problemId: problem.id, rounds }
+    if (!isPlayed(episode, side)) {
+      throw new Damage(`its posts are not those of the protocol "${side.protocol}"`)
+    }
+    let problemNumber = problemNumbers.get(problem.id)
+    if (problemNumber === undefined) {
+      problemNumber = problemNumbers.size
+      problemNumbers.set(problem.id, problemNumber)
+      columns.problems.id.push(problem.id)
+      columns.problems.question.push(problem.question)
+      columns.problems.gold.push(problem.gold)
+      columns.problems.parts.push(problem.parts ?? [])
+    }
+    columns.job.push(number)
+    columns.step.push(phase === 'train' ? step : 0)
+    columns.problem.push(problemNumber)
+    flags.push(boardFlags(episode, side))
+    places.push({ start, length: bytes.length, flags: at })
+    at += layout.width
+    if (phase === 'evaluation') {
+      const scores = finalScores(episode, side.final)
+      job.scores.all += scores.length
+      job.scores.right += scores.reduce((sum, score) => sum + score, 0)
+    } else {
+      if (pending.step !== step) flushStep()
+      pending.step = step
+      pending.episodes.push(episode)
+    }
+  })
   flushStep()
   columns.flags += flags.join('')
-  job.read.rollouts = job.progress.bytes.rollouts
 }
 
 /** Whether a board's posts are by the seats that its protocol lets speak, in each round. */
@@ -296,18 +301,25 @@ function partOf(
   }
 }
 
-function viewOf(folder: string, { record, sides, jobs, results, running }: IndexState): RunView {
+function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexState): RunView {
   const { identity, model, arms, baseline, contrasts, seeds, versions, machine } = record
   const { task, data } = identity.shared
+  const whys = jobs.map(
+    ({ planned, failure }) =>
+      results?.failed.find((failed) => failed.job === planned.name)?.why ?? failure ?? undefined,
+  )
   const facts = jobs.map(
-    (job): JobFacts => ({
-      ...job,
+    ({ planned, progress, metrics }, i): JobFacts => ({
+      name: planned.name,
+      steps: planned.steps,
       problems: data.holdout,
-      failed: results?.failed.find((failure) => failure.job === job.planned.name)?.why,
+      progress,
+      metrics,
+      failed: whys[i] !== undefined,
     }),
   )
-  const states = jobStates(facts, running)
-  const left = secondsLeft(facts)
+  const states = jobStates(facts, atWork)
+  const left = secondsLeft(facts, atWork)
   return {
     name: basename(folder),
     model,
@@ -321,20 +333,21 @@ function viewOf(folder: string, { record, sides, jobs, results, running }: Index
     versions,
     machine,
     sizes: { train: data.train, holdout: data.holdout },
-    state: running ? 'running' : results ? 'finished' : 'stopped',
-    eta: left.includes(null) ? null : left.reduce((sum: number, seconds) => sum + (seconds ?? 0), 0),
+    state: atWork ? 'running' : results ? 'finished' : 'stopped',
+    eta: left.all,
     jobs: jobs.map(({ planned, progress, metrics, trace, scores }, i) => ({
       name: planned.name,
       side: planned.side,
       seed: planned.seed,
       state: states[i],
-      ...(states[i] === 'failed' ? { why: facts[i].failed } : {}),
-      steps: { done: progress.steps, of: stepsOf(facts[i]) },
-      problems: { done: progress.evaluated, of: data.holdout },
+      ...(states[i] === 'failed' ? { why: whys[i] } : {}),
+      // A budget of tokens may end a training before its last step.
+      steps: { done: progress?.steps ?? 0, of: progress?.trained ? progress.steps : planned.steps },
+      problems: { done: progress?.evaluated ?? 0, of: data.holdout },
       passAt1: scores.all === 0 ? null : scores.right / scores.all,
-      seconds: progress.seconds,
+      seconds: progress?.seconds ?? { train: 0, evaluation: 0 },
       tokensPerSecond: tokensPerSecond(metrics),
-      eta: left[i],
+      eta: left.jobs[i],
       trace,
     })),
     results,
@@ -353,50 +366,11 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
       files.set(job, file)
       const { start, length } = state.places[board]
       const { buffer } = await file.read({ buffer: Buffer.alloc(length), position: start })
-      const { rounds, credit } = parse(buffer.toString('utf8'), rolloutSchema, join(folder, ...names))
+      const { rounds, credit } = rolloutSchema.parse(JSON.parse(buffer.toString('utf8')))
       texts.push(credit ? { rounds, credit } : { rounds })
     }
     return texts
   } finally {
     for (const file of files.values()) await file.close()
-  }
-}
-
-/** Calls `take` with each line of a file between two offsets that are both at the start of a line. */
-async function readNew(
-  folder: string,
-  names: readonly string[],
-  from: number,
-  to: number,
-  take: (line: Buffer, start: number) => Promise<void>,
-): Promise<void> {
-  if (to <= from) return
-  const file = await openInside(folder, names)
-  if (!file) throw damaged(join(folder, ...names), 'it is missing')
-  try {
-    let rest: Buffer[] = []
-    let start = from
-    for (let position = from; position < to; ) {
-      const { bytesRead, buffer } = await file.read({
-        buffer: Buffer.alloc(Math.min(1 << 20, to - position)),
-        position,
-      })
-      if (bytesRead === 0) {
-        throw damaged(join(folder, ...names), 'it is shorter than progress.json says')
-      }
-      position += bytesRead
-      let chunk = buffer.subarray(0, bytesRead)
-      for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10)) {
-        const line =
-          rest.length === 0 ? chunk.subarray(0, end) : Buffer.concat([...rest, chunk.subarray(0, end)])
-        rest = []
-        await take(line, start)
-        start += line.length + 1
-        chunk = chunk.subarray(end + 1)
-      }
-      if (chunk.length > 0) rest.push(chunk)
-    }
-  } finally {
-    await file.close()
   }
 }

@@ -7,10 +7,9 @@
  *   problem    what was posed; a held-out one is posed once in each job, a training one when its turn comes
  */
 import type { Post } from '../board/types.ts'
+import type { JobState } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
 import type { ProtocolLine, RunRecord } from '../record/schema.ts'
-
-export type JobState = 'waiting' | 'running' | 'stopped' | 'finished' | 'failed'
 
 /** An arm, or the untrained model under a protocol. */
 export interface Side {

@@ -1,13 +1,13 @@
-import { appendFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { appendFile, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { countEpisodes, latestBefore, sameAnswer, vote } from '../board/counts.ts'
-import { beginning } from '../record/job-log.ts'
-import { lockFolder } from '../record/lock.ts'
-import type { MetricsLine, RolloutLine } from '../record/schema.ts'
+import { openRunFolder, readRecord } from '../record/folder.ts'
+import { progressText } from '../record/job-log.ts'
+import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
-import { type JobFacts, jobStates, secondsLeft, tokensPerSecond } from './jobs.ts'
 import { listRun } from './listing.ts'
 import { openRun } from './run-index.ts'
 import {
@@ -39,6 +39,15 @@ const metricsOf = async (run: string, job: string) =>
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line) as MetricsLine)
+
+/** What progress.json says of two logs. */
+function digests(logs: { metrics: string; rollouts: string }): Pick<Progress, 'bytes' | 'sha256'> {
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+  return {
+    bytes: { metrics: Buffer.byteLength(logs.metrics), rollouts: Buffer.byteLength(logs.rollouts) },
+    sha256: { metrics: sha256(logs.metrics), rollouts: sha256(logs.rollouts) },
+  }
+}
 
 /** A copy of the whole run to change. */
 async function copy(name: string): Promise<string> {
@@ -181,7 +190,8 @@ describe('a run, read', () => {
     const run = await copy('growing')
     const path = join(run, 'recipe-s18', 'rollouts.jsonl')
     const progressPath = join(run, 'recipe-s18', 'progress.json')
-    const [text, progress] = [await readFile(path, 'utf8'), JSON.parse(await readFile(progressPath, 'utf8'))]
+    const [text, whole] = await Promise.all([path, progressPath].map((each) => readFile(each, 'utf8')))
+    const { seal: _, ...progress } = JSON.parse(whole) as Progress & { seal: string }
     await rm(join(run, 'results.json'))
     // Two steps of training, and half a line of work in hand.
     const kept = text
@@ -190,14 +200,15 @@ describe('a run, read', () => {
       .map((line) => `${line}\n`)
       .join('')
     await writeFile(path, kept)
+    const two = (await readFile(join(run, 'recipe-s18', 'metrics.jsonl'), 'utf8')).split('\n').slice(0, 2)
     await writeFile(
       progressPath,
-      JSON.stringify({
+      progressText('recipe-s18', {
         ...progress,
         steps: 2,
         trained: false,
         evaluated: 0,
-        bytes: { ...progress.bytes, rollouts: Buffer.byteLength(kept) },
+        ...digests({ metrics: two.map((line) => `${line}\n`).join(''), rollouts: kept }),
       }),
     )
     await appendFile(path, text.slice(kept.length, kept.length + 50))
@@ -210,7 +221,7 @@ describe('a run, read', () => {
     expect(index.version()).toBe(version)
 
     await writeFile(path, text)
-    await writeFile(progressPath, JSON.stringify(progress))
+    await writeFile(progressPath, whole)
     const epoch = index.epoch()
     await index.refresh()
     expect(index.version()).not.toBe(version)
@@ -231,20 +242,48 @@ describe('a run, read', () => {
     expect(index.columns().job).toHaveLength(8 * 10 + 4 * 3 * 4)
   })
 
-  it('is running while a process holds its folder', async () => {
+  it('names the jobs at work while a process holds its folder', async () => {
     const run = await copy('held')
     await rm(join(run, 'results.json'))
-    await rm(join(run, 'recipe-s18'), { recursive: true })
+    for (const job of ['recipe-s17', 'baseline-s18', 'recipe-s18'])
+      await rm(join(run, job), { recursive: true })
     const index = await openRun(run, { live: true })
     expect(index.view().state).toBe('stopped')
-    const release = await lockFolder(run)
-    await mkdir(join(run, 'recipe-s18'))
+    const states = () =>
+      index
+        .view()
+        .jobs.slice(-4)
+        .map(({ state }) => state)
+    const opened = await openRunFolder(run, await readRecord(run))
+    await opened.atWork('recipe-s17', true)
+    await opened.atWork('recipe-s18', true)
     await index.refresh()
     expect(index.view()).toMatchObject({ state: 'running' })
-    expect(index.view().jobs.at(-1)?.state).toBe('running')
-    release()
+    expect(states()).toEqual(['finished', 'running', 'waiting', 'running'])
+    await opened.atWork('recipe-s17', false)
+    await index.refresh()
+    expect(states()).toEqual(['finished', 'waiting', 'waiting', 'running'])
+    opened.release()
     await index.refresh()
     expect(index.view().state).toBe('stopped')
+  })
+
+  it('says why a job failed', async () => {
+    const run = await copy('failed')
+    await rm(join(run, 'results.json'))
+    const [path, progress] = [join(run, 'recipe-s18'), join(run, 'recipe-s18', 'progress.json')]
+    const { seal: _, ...whole } = JSON.parse(await readFile(progress, 'utf8')) as Progress & { seal: string }
+    const kept = (await readFile(join(path, 'rollouts.jsonl'), 'utf8')).split('\n').slice(0, -2)
+    const rollouts = kept.map((line) => `${line}\n`).join('')
+    const metrics = await readFile(join(path, 'metrics.jsonl'), 'utf8')
+    await writeFile(join(path, 'rollouts.jsonl'), rollouts)
+    await writeFile(
+      progress,
+      progressText('recipe-s18', { ...whole, evaluated: 9, ...digests({ metrics, rollouts }) }),
+    )
+    await writeFile(join(path, 'error.txt'), 'The loss became NaN.\n    at step 3\n')
+    const { jobs } = (await openRun(run)).view()
+    expect(jobs.at(-1)).toMatchObject({ state: 'failed', why: 'The loss became NaN.' })
   })
 
   it.each([
@@ -252,31 +291,31 @@ describe('a run, read', () => {
       'a line that is no JSON',
       'base-baseline-1/rollouts.jsonl',
       (text: string) => text.replace('{', '<'),
-      /rollouts\.jsonl, line 1 is damaged/,
+      /rollouts\.jsonl is damaged \(it is not|rollouts\.jsonl is damaged \(line 1/,
     ],
     [
       'a board of fewer posts',
       'base-baseline-1/rollouts.jsonl',
       (text: string) => text.replace(/"rounds":\[\[\{.*?\},/, '"rounds":[['),
-      /line 1 is damaged \(its posts are not those of the protocol "own"/,
+      /line 1: its posts are not those of the protocol "own"/,
     ],
     [
       'a file cut short',
       'base-baseline-1/rollouts.jsonl',
       (text: string) => text.slice(0, 1000),
-      /shorter than progress\.json says/,
+      /has \d+ bytes and progress\.json counts/,
     ],
     [
       'an experiment of another program',
       'experiment.json',
       () => '{"kind":"x"}',
-      /experiment\.json is damaged \(kind/,
+      /experiment\.json was not written by message-board/,
     ],
     [
       'an experiment of an older version',
       'experiment.json',
       (text: string) => text.replace('"schemaVersion": 2', '"schemaVersion": 1'),
-      /was written by an older message-board \(schemaVersion 1; this one reads 2\)/,
+      /was made by an earlier version of message-board/,
     ],
   ])('says where %s is', async (name, file, change, message) => {
     const run = await copy(`damaged ${name}`)
@@ -295,7 +334,7 @@ describe('a run, read', () => {
     const run = await copy('older')
     const text = await readFile(join(run, 'experiment.json'), 'utf8')
     await writeFile(join(run, 'experiment.json'), text.replace('"schemaVersion": 2', '"schemaVersion": 1'))
-    expect((await listRun('older', run)).problem).toMatch(/was written by an older message-board/)
+    expect((await listRun('older', run)).problem).toMatch(/was made by an earlier version of message-board/)
     const { problem, done, found } = await listRun('whole', whole)
     expect([problem, done, found?.contrasts.length]).toEqual([undefined, 1, 1])
   })
@@ -304,60 +343,6 @@ describe('a run, read', () => {
     const run = await copy('linked')
     await rm(join(run, 'base-baseline-1'), { recursive: true })
     await symlink(join(whole, 'base-baseline-1'), join(run, 'base-baseline-1'))
-    const { jobs } = (await openRun(run)).view()
-    expect(jobs[0].problems.done).toBe(0)
-    expect(jobs[1].problems.done).toBe(10)
-  })
-})
-
-describe('jobs', () => {
-  const step = (seconds: number, sampledTokens: number) =>
-    ({
-      sampledTokens,
-      seconds: {
-        rounds: [seconds / 4, seconds / 4],
-        credit: seconds / 4,
-        forwardBackward: seconds / 4,
-        optimStep: 0,
-      },
-    }) as MetricsLine
-  const job = (
-    over: Partial<JobFacts> & { steps?: number; evaluated?: number; evaluation?: number },
-  ): JobFacts => ({
-    planned: { steps: 10 },
-    problems: 20,
-    metrics: [],
-    changed: null,
-    failed: undefined,
-    progress: {
-      ...beginning(true),
-      steps: over.steps ?? 0,
-      trained: over.steps === 10,
-      evaluated: over.evaluated ?? 0,
-      seconds: { train: 0, evaluation: over.evaluation ?? 0 },
-    },
-    ...over,
-  })
-
-  it('are at work where the folder changed last', () => {
-    const jobs = [
-      job({ steps: 10, evaluated: 20, changed: 9 }),
-      job({ changed: 1 }),
-      job({ changed: 5 }),
-      job({}),
-    ]
-    expect(jobStates(jobs, true)).toEqual(['finished', 'stopped', 'running', 'waiting'])
-    expect(jobStates(jobs, false)).toEqual(['finished', 'stopped', 'stopped', 'waiting'])
-    expect(jobStates([job({ changed: 1, failed: 'why' })], false)).toEqual(['failed'])
-  })
-
-  it("take as long as their own latest steps, or the others' where they have none", () => {
-    const done = job({ steps: 10, evaluated: 20, evaluation: 40, metrics: Array(10).fill(step(3, 300)) })
-    const half = job({ steps: 5, metrics: Array(5).fill(step(1, 400)) })
-    // 5 steps of 1 s and 20 problems of 2 s; 10 steps of 2 s, the mean of the two paces, and 20 problems of 2 s.
-    expect(secondsLeft([done, half, job({})])).toEqual([0, 45, 60])
-    expect(secondsLeft([job({})])).toEqual([null])
-    expect(tokensPerSecond(half.metrics)).toBe(400)
-    expect(tokensPerSecond([])).toBeNull()
+    await expect(openRun(run)).rejects.toThrow(/base-baseline-1 is a symbolic link/)
   })
 })

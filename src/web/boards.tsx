@@ -2,10 +2,12 @@
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import { useEffect, useLayoutEffect, useReducer, useRef } from 'preact/hooks'
-import { bit, flagAt } from '../view/flags.ts'
-import type { BoardColumns, Role, RunView } from '../view/types.ts'
+import type { BoardColumns, RunView, Side } from '../view/types.ts'
+import { type BoardsIndex, scoresOf } from './boards-index.ts'
+import { colourOf } from './colours.ts'
 import { save } from './controls.tsx'
 import { csv, signed, whole } from './format.ts'
+import { capital } from './names.ts'
 import { Board } from './problem.tsx'
 import { fragmentOf } from './route.ts'
 import {
@@ -13,11 +15,10 @@ import {
   conditions,
   counted,
   difference,
+  type Pair,
   type Row,
-  roles,
   type SortKey,
   seedOfInterest,
-  type Where,
 } from './rows.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
@@ -31,11 +32,11 @@ const conditionTitles: Record<Condition, string> = {
 }
 
 const conditionHelp: Record<Condition, string> = {
-  rescued: "A reply is right where its writer's own note was wrong",
-  misled: "A reply is wrong where its writer's own note was right",
-  arms: "Most replies of one arm are right, most of the other's wrong",
-  seeds: "Most replies of one training seed are right, most of another's of the same arm wrong",
-  cut: 'A note was ended by the token limit',
+  rescued: 'A last post is right where its seat’s post before was wrong',
+  misled: 'A last post is wrong where its seat’s post before was right',
+  arms: 'Most answers of one arm are right, most of another’s wrong',
+  seeds: 'Most answers of one training seed are right, most of another’s of the same arm wrong',
+  cut: 'A post before the last round was ended by the token limit',
 }
 
 const ROW = 52
@@ -53,12 +54,11 @@ export function BoardsTable({
 }) {
   const rows = table.rows.value
   const all = table.all.value
-  const columns = source.boards.value
   return (
     <>
       <p class="muted">
-        Every held-out problem, with each reply as a square: right is filled. Open one to read its notes and
-        replies.
+        Every held-out problem, with each answer as a square: right is filled. Open one to read what was
+        posted.
       </p>
       <Filters source={source} table={table} run={run} />
       <p class="count" role="status">
@@ -68,13 +68,17 @@ export function BoardsTable({
           type="button"
           class="quiet no-print"
           onClick={() =>
-            save('problems.csv', 'text/csv', csv(rows.map((row) => exported(row, columns, run))))
+            save(
+              'problems.csv',
+              'text/csv',
+              csv(rows.map((row) => exported(row, table.index.value, table.pair.value))),
+            )
           }
         >
           CSV
         </button>
       </p>
-      <VirtualTable rows={rows} columns={columns} run={run} table={table} address={address} />
+      <VirtualTable rows={rows} run={run} table={table} address={address} />
       <p class="print-only">The table of boards is interactive: open this file in a browser to use it.</p>
     </>
   )
@@ -82,8 +86,8 @@ export function BoardsTable({
 
 function exported(
   row: Row,
-  { problems }: BoardColumns,
-  run: RunView,
+  { columns: { problems }, sides, jobs }: BoardsIndex,
+  pair: Pair | undefined,
 ): Record<string, string | number | null> {
   const { problem, tallies } = row
   return {
@@ -91,19 +95,19 @@ function exported(
     question: problems.question[problem],
     gold: problems.gold[problem],
     ...Object.fromEntries(
-      Object.entries(tallies).flatMap(([role, tally]) =>
-        run.jobs.some((job) => job.role === role)
+      tallies.flatMap((tally, side) =>
+        jobs.some((job) => job.side === side)
           ? [
-              [`${role} right`, tally.right],
-              [`${role} replies`, tally.replies],
-              [`${role} rescued`, tally.rescued],
-              [`${role} misled`, tally.misled],
-              [`${role} notes cut`, tally.notesCut],
+              [`${sides[side].title} right`, tally.right],
+              [`${sides[side].title} answers`, tally.scores],
+              [`${sides[side].title} rescued`, tally.rescued],
+              [`${sides[side].title} misled`, tally.misled],
+              [`${sides[side].title} notes cut`, tally.notesCut],
             ]
           : [],
       ),
     ),
-    difference: difference(row),
+    ...(pair && { [`${sides[pair.arm].title} - ${sides[pair.against].title}`]: difference(row, pair) }),
   }
 }
 
@@ -145,7 +149,6 @@ function Filters({ source, table, run }: { source: RunSource; table: TableState;
     if (!chosen.delete(condition)) chosen.add(condition)
     table.conditions.value = chosen
   }
-  const has = (role: string) => run.jobs.some((job) => job.role === role)
   return (
     <form class="filters no-print" aria-label="Filter problems" onSubmit={(event) => event.preventDefault()}>
       <fieldset class="chips">
@@ -167,18 +170,40 @@ function Filters({ source, table, run }: { source: RunSource; table: TableState;
         <span aria-hidden="true">in </span>
         <select
           aria-label="Look in"
-          value={table.where.value}
+          value={String(table.where.value)}
           onChange={(event) => {
-            table.where.value = event.currentTarget.value as Where
+            const { value } = event.currentTarget
+            table.where.value = value === 'trained' ? value : Number(value)
           }}
         >
-          <option value="trained">both trained arms</option>
-          {has('baseline') ? <option value="baseline">baseline</option> : null}
-          {has('recipe') ? <option value="recipe">recipe</option> : null}
-          <option value="base">base, own notes</option>
-          <option value="base-shared">base, recipe's board</option>
+          <option value="trained">{allArms(run.arms.length)}</option>
+          {[...run.sides.keys()]
+            .sort((a, b) => Number(run.sides[a].arm === null) - Number(run.sides[b].arm === null))
+            .map((side) => (
+              <option key={side} value={String(side)}>
+                {run.sides[side].title}
+              </option>
+            ))}
         </select>
       </label>
+      {run.contrasts.length > 1 ? (
+        <label>
+          <span aria-hidden="true">difference </span>
+          <select
+            aria-label="Difference of"
+            value={String(table.contrast.value)}
+            onChange={(event) => {
+              table.contrast.value = Number(event.currentTarget.value)
+            }}
+          >
+            {run.contrasts.map(({ arm, against }, i) => (
+              <option key={`${arm} ${against}`} value={String(i)}>
+                {arm} - {against}
+              </option>
+            ))}
+          </select>
+        </label>
+      ) : null}
       <label class="search">
         <span class="hidden">Search questions, answers and ids</span>
         <input
@@ -198,33 +223,68 @@ function Filters({ source, table, run }: { source: RunSource; table: TableState;
             withTexts.value = event.currentTarget.checked
           }}
         />{' '}
-        in notes and replies too
+        in all posts too
         {searched.value !== null && searched.value < 1 ? ` (${Math.round(100 * searched.value)}%)` : ''}
       </label>
     </form>
   )
 }
 
-const headers: { key: SortKey; title: string; wide?: boolean }[] = [
-  { key: 'order', title: 'Problem' },
-  { key: 'base', title: 'Base, own', wide: true },
-  { key: 'base-shared', title: 'Base, shared', wide: true },
-  { key: 'baseline', title: 'Baseline' },
-  { key: 'recipe', title: 'Recipe' },
-  { key: 'difference', title: 'Difference', wide: true },
-  { key: 'rescued', title: 'Rescued', wide: true },
-  { key: 'misled', title: 'Misled', wide: true },
-]
+const allArms = (arms: number) =>
+  arms === 1 ? 'the trained arm' : arms === 2 ? 'both trained arms' : 'all trained arms'
+
+/** Sides that have columns beside the questions: with more, the bases have none. */
+const MOST_SIDES = 6
+/** Arms that all have columns on a tablet; with more, those of the difference alone do. */
+const MOST_ARMS = 3
+
+interface Column {
+  key: SortKey
+  title: string
+  /** Names it, and says where it is left out: on a tablet and smaller screens (`wide`), on a phone (`other`). */
+  class: string
+  width: number
+}
+
+/** The columns after the questions'. */
+function tableColumns({ sides, jobs }: BoardsIndex, pair: Pair | undefined): Column[] {
+  const shown = [...sides.keys()].filter((side) => sides.length <= MOST_SIDES || sides[side].arm !== null)
+  const arms = sides.filter(({ arm }) => arm !== null).length
+  const near = (side: number) =>
+    pair ? side === pair.arm || side === pair.against : (sides[side].arm ?? 0) < 2
+  return [
+    ...shown.map((side): Column => {
+      const { arm, title } = sides[side]
+      const several = jobs.filter((job) => job.side === side).length > 1
+      const where = arm === null || (arms > MOST_ARMS && !near(side)) ? 'wide' : near(side) ? '' : 'other'
+      return {
+        key: side,
+        title: capital(title),
+        class: `side ${where}`,
+        width: shown.length > 5 ? 72 : several || arm !== null ? 110 : 92,
+      }
+    }),
+    ...(pair
+      ? [{ key: 'difference', title: 'Difference', class: 'difference other', width: 84 } as const]
+      : []),
+    { key: 'rescued', title: 'Rescued', class: 'rescued wide', width: 76 },
+    { key: 'misled', title: 'Misled', class: 'misled wide', width: 72 },
+  ]
+}
+
+/** Widths of the columns that a screen has room for, the questions' first. */
+function grid(columns: readonly Column[], without: RegExp | null, width?: number): string {
+  const kept = columns.filter((column) => without === null || !without.test(column.class))
+  return ['minmax(0, 1fr)', ...kept.map((column) => `${width ?? column.width}px`)].join(' ')
+}
 
 function VirtualTable({
   rows,
-  columns,
   run,
   table,
   address,
 }: {
   rows: Row[]
-  columns: BoardColumns
   run: RunView
   table: TableState
   address: string | null
@@ -233,6 +293,8 @@ function VirtualTable({
   const active = useSignal(0)
   const virtualizer = useVirtualRows(box, rows.length)
   const sort = table.sort.value
+  const index = table.index.value
+  const columns = tableColumns(index, table.pair.value)
   const current = Math.min(active.value, Math.max(0, rows.length - 1))
 
   const sortBy = (key: SortKey) => {
@@ -243,12 +305,12 @@ function VirtualTable({
     box.current?.scrollTo({ top: 0 })
   }
   const move = (to: number) => {
-    const index = Math.max(0, Math.min(rows.length - 1, to))
-    active.value = index
-    virtualizer.scrollToIndex(index)
+    const row = Math.max(0, Math.min(rows.length - 1, to))
+    active.value = row
+    virtualizer.scrollToIndex(row)
     // The row is there after the next drawing.
     requestAnimationFrame(() =>
-      requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus()),
+      requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-row="${row}"]`)?.focus()),
     )
   }
   const onKey = (event: KeyboardEvent) => {
@@ -270,23 +332,34 @@ function VirtualTable({
     move(to)
   }
   const items = virtualizer.getVirtualItems()
-  const { id, question, gold } = columns.problems
+  const { id, question, gold } = index.columns.problems
   return (
     // The arrow keys move between the links of the rows, which take the focus themselves.
-    <div class="table-scroll" ref={box}>
+    <div
+      class="table-scroll"
+      ref={box}
+      style={{
+        '--grid': grid(columns, null),
+        '--grid-tablet': grid(columns, /wide/),
+        '--grid-phone': grid(columns, /wide|other/, 62),
+      }}
+    >
       <table class="table" aria-label="Held-out problems" aria-rowcount={rows.length + 1} onKeyDown={onKey}>
         <thead>
           <tr class="table-head" aria-rowindex={1}>
-            {headers.map(({ key, title, wide }) => (
+            {[{ key: 'order', title: 'Problem', class: 'order' } as const, ...columns].map((column) => (
               <th
-                key={key}
+                key={column.key}
                 scope="col"
-                class={`cell ${key} ${wide ? 'wide' : ''}`}
-                aria-sort={sort.key === key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
+                class={`cell ${column.class}`}
+                title={column.title}
+                aria-sort={sort.key === column.key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
               >
-                <button type="button" class="sort" onClick={() => sortBy(key)}>
-                  {title}
-                  <span aria-hidden="true">{sort.key === key ? (sort.descending ? ' ↓' : ' ↑') : ''}</span>
+                <button type="button" class="sort" onClick={() => sortBy(column.key)}>
+                  {column.title}
+                  <span aria-hidden="true">
+                    {sort.key === column.key ? (sort.descending ? ' ↓' : ' ↑') : ''}
+                  </span>
                 </button>
               </th>
             ))}
@@ -294,41 +367,50 @@ function VirtualTable({
         </thead>
         {/* --rows makes the body as tall as all rows: those in sight are laid over it. */}
         <tbody class="table-body" style={{ '--rows': `${virtualizer.getTotalSize()}px` }}>
-          {items.map(({ index, start }) => {
-            const row = rows[index]
+          {items.map(({ index: at, start }) => {
+            const row = rows[at]
             if (!row) return null
-            const seed = seedOfInterest(row, table.filter.value, columns, run.jobs, run.copies)
+            const seed = seedOfInterest(row, table.filter.value, index)
             return (
               <tr
                 key={row.problem}
-                aria-rowindex={index + 2}
+                aria-rowindex={at + 2}
                 class="table-row"
                 style={{ transform: `translateY(${start}px)` }}
               >
                 <th scope="row" class="cell order">
                   <a
-                    href={fragmentOf({ view: 'problem', run: address, id: id[row.problem], seed })}
-                    data-row={index}
-                    tabIndex={index === current ? 0 : -1}
+                    href={fragmentOf({
+                      view: 'problem',
+                      run: address,
+                      id: id[row.problem],
+                      seed,
+                      arms: armsOfInterest(table, run),
+                    })}
+                    data-row={at}
+                    tabIndex={at === current ? 0 : -1}
                     onFocus={() => {
-                      active.value = index
+                      active.value = at
                     }}
                   >
                     <span class="question">{question[row.problem].slice(0, 300)}</span>
                     <span class="gold">{gold[row.problem].slice(0, 40)}</span>
                   </a>
                 </th>
-                {roles.map((role) => (
+                {columns.map((column) => (
                   <td
-                    key={role}
-                    class={`cell ${role} ${role.startsWith('base-') || role === 'base' ? 'wide' : ''}`}
+                    key={column.key}
+                    class={`cell ${column.class} ${typeof column.key === 'number' ? '' : 'number'}`}
                   >
-                    <Squares row={row} role={role} columns={columns} run={run} />
+                    {typeof column.key === 'number' ? (
+                      <Scores row={row} side={column.key} index={index} />
+                    ) : column.key === 'difference' ? (
+                      signedOrNothing(difference(row, table.pair.value))
+                    ) : column.key === 'rescued' || column.key === 'misled' ? (
+                      counted(row, table.where.value, column.key, index.sides) || ''
+                    ) : null}
                   </td>
                 ))}
-                <td class="cell difference wide number">{signedOrNothing(difference(row))}</td>
-                <td class="cell rescued wide number">{counted(row, table.where.value, 'rescued') || ''}</td>
-                <td class="cell misled wide number">{counted(row, table.where.value, 'misled') || ''}</td>
               </tr>
             )
           })}
@@ -349,57 +431,67 @@ function VirtualTable({
 
 const signedOrNothing = (value: number | null) => (value === null ? '' : value === 0 ? '0' : signed(value))
 
-/** Each reply of a role as a square, seed by seed. */
-function Squares({ row, role, columns, run }: { row: Row; role: Role; columns: BoardColumns; run: RunView }) {
-  const { right, replies } = row.tallies[role]
-  if (replies === 0) return <span class="muted">–</span>
+/** The arms that a problem opens with: those of the difference that is looked at, where there are more than two. */
+function armsOfInterest(table: TableState, run: RunView): string[] | null {
+  const pair = table.pair.value
+  if (!pair || run.arms.length <= 2 || table.contrast.value === 0) return null
+  return [pair.against, pair.arm].map((side) => run.sides[side].name)
+}
+
+/** Squares that a cell has room for; more answers are drawn as a bar for each job. */
+const MOST_SQUARES = 24
+
+/** Each answer of a side as a square, job by job. */
+function Scores({ row, side, index }: { row: Row; side: number; index: BoardsIndex }) {
+  const { right, scores } = row.tallies[side]
+  if (scores === 0) return <span class="muted">–</span>
+  const boards = row.boards.filter((board, job) => board >= 0 && index.jobs[job].side === side)
   return (
-    <span class={`squares ${role}`} role="img" aria-label={`${right} of ${replies} right`}>
-      {row.boards.map((board, job) =>
-        board < 0 || run.jobs[job].role !== role ? null : (
-          <Group key={run.jobs[job].name} flags={columns.flags} board={board} copies={run.copies} />
+    <Squares
+      side={index.sides[side]}
+      groups={boards.map((board) => scoresOf(index, board))}
+      right={right}
+      of={scores}
+    />
+  )
+}
+
+function Squares({
+  side,
+  groups,
+  right,
+  of,
+}: {
+  side: Side
+  groups: boolean[][]
+  right: number
+  of: number
+}) {
+  return (
+    <span
+      class={of > MOST_SQUARES ? 'squares bars' : 'squares'}
+      style={{ '--tone': colourOf(side) }}
+      role="img"
+      aria-label={`${right} of ${of} right`}
+    >
+      {groups.map((group, i) =>
+        of > MOST_SQUARES ? (
+          <i
+            key={i}
+            class="share"
+            style={{ '--share': `${(100 * group.filter(Boolean).length) / group.length}%` }}
+          />
+        ) : (
+          <span key={i} class="group">
+            {group.map((each, n) => (
+              <i key={n} class={each ? 'on' : 'off'} />
+            ))}
+          </span>
         ),
       )}
     </span>
   )
 }
-
-/** The replies of one board as squares. */
-function Replies({
-  flags,
-  board,
-  copies,
-  role,
-}: {
-  flags: string
-  board: number
-  copies: number
-  role: Role
-}) {
-  const right = repliesOf(flags, board, copies).filter(Boolean).length
-  return (
-    <span class={`squares ${role}`} role="img" aria-label={`${right} of ${copies} right`}>
-      <Group flags={flags} board={board} copies={copies} />
-    </span>
-  )
-}
-
-function Group({ flags, board, copies }: { flags: string; board: number; copies: number }) {
-  return (
-    <span class="group">
-      {repliesOf(flags, board, copies).map((right, copy) => (
-        <i key={copy} class={right ? 'on' : 'off'} />
-      ))}
-    </span>
-  )
-}
-
-/** Whether each reply of a board is right. */
-const repliesOf = (flags: string, board: number, copies: number): boolean[] =>
-  Array.from(
-    { length: copies },
-    (_, copy) => (flagAt(flags, (2 * board + 1) * copies + copy) & bit.right) !== 0,
-  )
 
 /** The rows to draw, of `count` rows of equal height in a scrolling box: TanStack Virtual, drawn by Preact. */
 function useVirtualRows(
@@ -430,11 +522,11 @@ function useVirtualRows(
 
 /** The boards of one training step of one job, to open. */
 export function TrainingBoards({
-  source,
+  table,
   run,
   address,
 }: {
-  source: RunSource
+  table: TableState
   run: RunView
   address: string | null
 }) {
@@ -443,7 +535,7 @@ export function TrainingBoards({
   const chosen = useSignal(1)
   const job = trained.find((each) => each.name === name.value) ?? trained.at(-1)
   if (!job) return null
-  const columns = source.boards.value
+  const { columns } = table.index.value
   const step = Math.min(chosen.value, job.steps.done)
   const number = run.jobs.indexOf(job)
   const boards = columns.job.flatMap((each, i) => (each === number && columns.step[i] === step ? [i] : []))
@@ -479,13 +571,22 @@ export function TrainingBoards({
         </label>
       </p>
       <ol class="step-boards">
-        {boards.map((board) => {
-          const id = columns.problems.id[columns.problem[board]]
+        {boards.map((board, at) => {
+          const problem = columns.problem[board]
+          // Which of those of this problem it is.
+          const nth = boards.slice(0, at).filter((other) => columns.problem[other] === problem).length
+          const id = columns.problems.id[problem]
+          const scores = scoresOf(table.index.value, board)
           return (
             <li key={board}>
-              <Replies flags={columns.flags} board={board} copies={run.copies} role={job.role} />
-              <a href={fragmentOf({ view: 'training', run: address, job: job.name, step, id })}>
-                {columns.problems.question[columns.problem[board]].slice(0, 200)}
+              <Squares
+                side={run.sides[job.side]}
+                groups={[scores]}
+                right={scores.filter(Boolean).length}
+                of={scores.length}
+              />
+              <a href={fragmentOf({ view: 'training', run: address, job: job.name, step, id, board: nth })}>
+                {columns.problems.question[problem].slice(0, 200)}
               </a>
             </li>
           )
@@ -522,8 +623,8 @@ export function LatestBoards({
           const id = columns.problems.id[problem]
           const href = fragmentOf(
             step === 0
-              ? { view: 'problem', run: address, id, seed: job.seed }
-              : { view: 'training', run: address, job: job.name, step, id },
+              ? { view: 'problem', run: address, id, seed: job.seed, arms: null }
+              : { view: 'training', run: address, job: job.name, step, id, board: nth(columns, number) },
           )
           return (
             <article key={number}>
@@ -531,7 +632,7 @@ export function LatestBoards({
                 {job.name} · {step === 0 ? 'held out' : `step ${step}`} · <a href={href}>open</a>
               </p>
               <p class="question">{columns.problems.question[problem].slice(0, 400)}</p>
-              <Board source={source} run={run} number={number} compact />
+              <Board source={source} side={run.sides[job.side]} number={number} compact />
             </article>
           )
         })}
@@ -540,16 +641,23 @@ export function LatestBoards({
   )
 }
 
-/** Jobs run one after another, so the newest boards are the last of the job that is running. */
-function newest(columns: BoardColumns, run: RunView, count: number): number[] {
-  const running = run.jobs.findIndex(({ state }) => state === 'running')
-  const found: number[] = []
-  for (let i = columns.job.length - 1; i >= 0 && found.length < count; i--) {
-    if (columns.job[i] === running) found.push(i)
+/** Which of the boards of its problem in its step a training board is. */
+function nth({ job, step, problem }: BoardColumns, board: number): number {
+  let before = 0
+  for (let i = board - 1; i >= 0 && (job[i] !== job[board] || step[i] === step[board]); i--) {
+    if (job[i] === job[board] && problem[i] === problem[board]) before++
   }
+  return before
+}
+
+/** The newest boards of the jobs that are running, or else of all. */
+function newest({ job }: BoardColumns, run: RunView, count: number): number[] {
+  const running = new Set(run.jobs.flatMap(({ state }, i) => (state === 'running' ? [i] : [])))
+  const found: number[] = []
+  for (let i = job.length - 1; i >= 0 && found.length < count; i--) if (running.has(job[i])) found.push(i)
   return found.length > 0
     ? found
-    : columns.job
+    : job
         .map((_, i) => i)
         .slice(-count)
         .reverse()

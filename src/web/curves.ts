@@ -1,8 +1,8 @@
 /** Training curves of an arm from those of its seeds: their mean and spread. Pure. */
-import type { JobView, Role, TracePoint } from '../view/types.ts'
+import type { JobView, Side, TraceColumns } from '../view/types.ts'
 
 export interface Curve {
-  role: Role
+  side: Side
   seeds: { seed: number; values: { step: number; value: number }[] }[]
   /** At each step that any seed has taken: the mean, the lowest and the highest of the smoothed seeds. */
   mean: { step: number; mean: number; low: number; high: number }[]
@@ -11,15 +11,20 @@ export interface Curve {
 /** Steps in the moving mean: one step's batch is small, and its mean jumps. */
 export const WINDOW = 5
 
-/** One curve for each trained arm that has taken a step. */
-export function curves(jobs: readonly JobView[], key: keyof TracePoint): Curve[] {
-  return (['baseline', 'recipe'] as const).flatMap((role) => {
-    const trained = jobs.filter((job) => job.role === role && job.trace.length > 0)
-    if (trained.length === 0) return []
-    const seeds = trained.map(({ seed, trace }) => ({
-      seed: seed ?? 0,
-      values: trace.map((point) => ({ step: point.step, value: point[key] })),
-    }))
+/** One curve for each arm that has a value; `pick` is undefined for an arm that has no such values. */
+export function curves(
+  jobs: readonly Pick<JobView, 'side' | 'seed' | 'trace'>[],
+  sides: readonly Side[],
+  pick: (trace: TraceColumns) => readonly (number | null)[] | undefined,
+): Curve[] {
+  return sides.flatMap((side, number) => {
+    const seeds = jobs.flatMap(({ side: own, seed, trace }) => {
+      if (own !== number || seed === null) return []
+      const column = pick(trace) ?? []
+      const values = column.flatMap((value, i) => (value === null ? [] : [{ step: trace.step[i], value }]))
+      return values.length === 0 ? [] : [{ seed, values }]
+    })
+    if (seeds.length === 0) return []
     const smooth = seeds.map(({ values }) => {
       const means = movingMean(values.map(({ value }) => value))
       return new Map(values.map(({ step }, i) => [step, means[i]]))
@@ -34,7 +39,7 @@ export function curves(jobs: readonly JobView[], key: keyof TracePoint): Curve[]
         high: Math.max(...there),
       }
     })
-    return [{ role, seeds, mean }]
+    return [{ side, seeds, mean }]
   })
 }
 

@@ -1,20 +1,16 @@
 /** The figures: the verdict, the arms, the training curves. Each is drawn by Observable Plot and gives its data as CSV. */
 import * as Plot from '@observablehq/plot'
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import type { Results } from '../experiment/results.ts'
-import type { Role, RunView, TracePoint } from '../view/types.ts'
+import type { ContrastResult, Results, TrainingResult } from '../record/results.ts'
+import type { RoundMeasure, RunView, Side, TraceColumns, TraceMeasure } from '../view/types.ts'
+import { colourOf, dashOf } from './colours.ts'
 import { Download } from './controls.tsx'
 import { type Curve, curves } from './curves.ts'
-import { signed, three } from './format.ts'
+import { difference, level, signed, three } from './format.ts'
+import { roundTitle } from './names.ts'
 import { published, publishedSource } from './published.ts'
-
-const colour: Record<Role, string> = {
-  base: 'var(--base)',
-  'base-shared': 'var(--base)',
-  baseline: 'var(--baseline)',
-  recipe: 'var(--recipe)',
-}
 
 /** Draws what `options` gives for the width that there is, and again when the width changes. */
 function Figure(props: {
@@ -64,66 +60,109 @@ function Figure(props: {
   )
 }
 
-/** The difference with its interval, against zero, and against effects that the run could not have seen. */
-export function VerdictFigure({ delta }: { delta: NonNullable<Results['delta']> }) {
-  const { recipeVsBaseline, ci95, smallestEffect, flatWithin } = delta
-  const reach = 1.12 * Math.max(...ci95.map(Math.abs), smallestEffect ?? 0, flatWithin)
-  const tone = ci95[0] > 0 ? 'var(--right)' : ci95[1] < 0 ? 'var(--wrong)' : 'currentColor'
+/** A difference to draw. */
+interface Drawn {
+  name: string
+  delta: number
+  ci95: readonly [number, number]
+  /** What the run would see four times in five; null where that is not known. */
+  smallestEffect: number | null
+}
+
+/** Each difference with its interval against zero, and against effects that the run could not have seen: a line each. */
+function DifferencesFigure(props: {
+  rows: Drawn[]
+  /** How far all of an interval must lie from zero at most to call it flat. */
+  flatWithin: number | null
+  axis: string
+  file: string
+  table: Record<string, string | number | null>[]
+  caption: ComponentChildren
+}) {
+  const { rows, flatWithin, axis } = props
+  const reach =
+    1.12 *
+    Math.max(
+      flatWithin ?? 0,
+      ...rows.flatMap(({ ci95, smallestEffect }) => [...ci95.map(Math.abs), smallestEffect ?? 0]),
+    )
+  const tone = ({ ci95: [low, high] }: Drawn) =>
+    low > 0 ? 'var(--right)' : high < 0 ? 'var(--wrong)' : 'currentColor'
+  const single = rows.length === 1
+  const line = single ? 60 : 38
+  const names = rows.map(({ name }) => name)
+  const seen = rows.filter(({ smallestEffect }) => smallestEffect !== null)
   const options = (width: number): Plot.PlotOptions => ({
-    height: 128,
+    height: 68 + line * rows.length,
     marginTop: 34,
     marginBottom: 34,
-    marginLeft: 12,
+    marginLeft: single ? 12 : labelMargin(names, width),
     marginRight: 12,
     x: {
       domain: [-reach, reach],
-      label: 'pass@1, recipe minus baseline',
+      label: axis,
       labelArrow: 'none',
       labelAnchor: 'center',
       tickFormat: (value: number) => (value === 0 ? '0' : signed(value).replace(/0$/, '')),
-      ticks: width < 480 ? 5 : 9,
+      ticks: width < 640 ? 5 : 9,
     },
-    y: { axis: null, domain: [0, 1] },
+    y: {
+      ...(single ? { axis: null } : { label: null, tickSize: 0, tickFormat: shortLabel(width) }),
+      type: 'band',
+      domain: names,
+      padding: 0,
+    },
     marks: [
-      ...(smallestEffect === null
+      ...(seen.length === 0
         ? []
         : [
-            Plot.rectX([0], { x1: -smallestEffect, x2: smallestEffect, y1: 0, y2: 1, fill: 'var(--unseen)' }),
-            Plot.text([0], {
-              x: -smallestEffect,
-              y: 1,
-              dy: -8,
+            Plot.barX(seen, {
+              y: 'name',
+              x1: (d: Drawn) => -(d.smallestEffect ?? 0),
+              x2: (d: Drawn) => d.smallestEffect ?? 0,
+              fill: 'var(--unseen)',
+              insetTop: single ? 0 : 3,
+              insetBottom: single ? 0 : 3,
+            }),
+            Plot.text([seen[0]], {
+              x: (d: Drawn) => -(d.smallestEffect ?? 0),
+              frameAnchor: 'top',
+              lineAnchor: 'bottom',
+              dy: -4,
               text: () => 'too small for this run to see',
               textAnchor: 'start',
               fill: 'var(--muted)',
             }),
           ]),
-      Plot.ruleX([-flatWithin, flatWithin], { stroke: 'var(--muted)', strokeDasharray: '2,3' }),
+      ...(flatWithin === null
+        ? []
+        : [Plot.ruleX([-flatWithin, flatWithin], { stroke: 'var(--muted)', strokeDasharray: '2,3' })]),
       Plot.ruleX([0], { stroke: 'currentColor', strokeWidth: 1.5 }),
-      Plot.link([0], {
-        x1: ci95[0],
-        x2: ci95[1],
-        y1: 0.5,
-        y2: 0.5,
+      Plot.link(rows, {
+        x1: (d: Drawn) => d.ci95[0],
+        x2: (d: Drawn) => d.ci95[1],
+        y: 'name',
         stroke: tone,
         strokeWidth: 5,
         strokeLinecap: 'round',
       }),
-      Plot.dot([recipeVsBaseline], {
-        x: (d: number) => d,
-        y: 0.5,
-        r: 8,
+      Plot.dot(rows, {
+        x: 'delta',
+        y: 'name',
+        r: single ? 8 : 6.5,
         fill: tone,
         stroke: 'var(--card)',
         strokeWidth: 2,
+        title: (d: Drawn) => `${d.name}: ${difference(d)}`,
+        tip: true,
       }),
-      Plot.text([recipeVsBaseline], {
-        x: (d: number) => d,
-        y: 0.5,
-        dy: -20,
-        text: (d: number) => signed(d),
+      Plot.text(rows, {
+        x: 'delta',
+        y: 'name',
+        dy: single ? -20 : -13,
+        text: (d: Drawn) => signed(d.delta),
         fontWeight: 'bold',
-        fontSize: 14,
+        fontSize: single ? 14 : 12,
         fill: 'currentColor',
         stroke: 'var(--card)',
         strokeWidth: 5,
@@ -132,32 +171,98 @@ export function VerdictFigure({ delta }: { delta: NonNullable<Results['delta']> 
   })
   return (
     <Figure
-      label={
-        `Recipe minus baseline: ${signed(recipeVsBaseline)}, 95% interval ${signed(ci95[0])} to ${signed(ci95[1])}` +
-        (smallestEffect === null
-          ? '.'
-          : `; the smallest effect that the run could see is ${three(smallestEffect)}.`)
-      }
+      label={`${rows
+        .map(
+          ({ name, delta, ci95: [low, high], smallestEffect }) =>
+            `${name}: ${signed(delta)}, 95% interval ${signed(low)} to ${signed(high)}` +
+            (smallestEffect === null
+              ? ''
+              : `; the smallest effect that the run could see is ${three(smallestEffect)}`),
+        )
+        .join('. ')}.`}
       options={options}
+      file={props.file}
+      rows={props.table}
+      caption={props.caption}
+    />
+  )
+}
+
+/** Room for the longest of some names, up to a share of the width. */
+const labelMargin = (names: readonly string[], width: number): number =>
+  Math.min(0.36 * width, 18 + 6.6 * Math.max(...names.map((name) => name.length)))
+
+/** Names as far as that room goes. */
+const shortLabel = (width: number) => (name: string) => {
+  const most = Math.max(6, Math.floor((0.36 * width - 18) / 6.6))
+  return name.length > most ? `${name.slice(0, most - 1)}…` : name
+}
+
+/** Did training help: each arm against the untrained model under its own protocol. */
+export function TrainingFigure({ training }: { training: readonly TrainingResult[] }) {
+  return (
+    <DifferencesFigure
+      rows={training.map((one) => ({ ...one, name: one.arm, smallestEffect: null }))}
+      flatWithin={null}
+      axis="pass@1, trained minus untrained"
+      file="training.csv"
+      table={training.map(({ arm, base, delta, ci95, p, verdict }) => ({
+        arm,
+        base,
+        difference: delta,
+        low: ci95[0],
+        high: ci95[1],
+        p,
+        verdict,
+      }))}
+      caption="The bars are 95% intervals."
+    />
+  )
+}
+
+/** Did the change help: each contrast of the experiment, together a family. */
+export function ContrastsFigure({ contrasts }: { contrasts: readonly ContrastResult[] }) {
+  const [{ arm, against, flatWithin, smallestEffect }] = contrasts
+  const single = contrasts.length === 1
+  const alike = contrasts.every((one) => one.against === against)
+  return (
+    <DifferencesFigure
+      rows={contrasts.map((one) => ({
+        ...one,
+        name: alike && !single ? one.arm : `${one.arm} - ${one.against}`,
+      }))}
+      flatWithin={flatWithin}
+      axis={
+        single
+          ? `pass@1, ${arm} minus ${against}`
+          : alike
+            ? `pass@1, arm minus ${against}`
+            : 'pass@1, difference'
+      }
       file="verdict.csv"
-      rows={[
-        {
-          difference: recipeVsBaseline,
-          low: ci95[0],
-          high: ci95[1],
-          smallestEffect,
-          flatWithin,
-          p: delta.p,
-          verdict: delta.verdict,
-        },
-      ]}
+      table={contrasts.map((one) => ({
+        arm: one.arm,
+        against: one.against,
+        difference: one.delta,
+        low: one.ci95[0],
+        high: one.ci95[1],
+        smallestEffect: one.smallestEffect,
+        flatWithin: one.flatWithin,
+        p: one.p,
+        verdict: one.verdict,
+      }))}
       caption={
         <>
-          The bar is the 95% interval.{' '}
+          {single
+            ? 'The bar is the 95% interval. '
+            : 'The bars are 95% intervals, of all comparisons together. '}
           {smallestEffect === null
             ? ''
-            : `Shaded: effects under ${three(smallestEffect)}, which this run would see less than four times in five. `}
-          Dotted: ±{three(flatWithin)}, within which the whole bar must lie to call it flat.
+            : single
+              ? `Shaded: effects under ${three(smallestEffect)}, which this run would see less than four times in five. `
+              : 'Shaded: effects which this run would see less than four times in five. '}
+          Dotted: ±{three(flatWithin)}, within which {single ? 'the' : 'a'} whole bar must lie to call it
+          flat.
         </>
       }
     />
@@ -165,60 +270,53 @@ export function VerdictFigure({ delta }: { delta: NonNullable<Results['delta']> 
 }
 
 interface ArmRow {
+  name: string
   arm: string
-  role: Role
+  side: Side
   passAt1: number
   low: number
   high: number
   runs: number[]
-  noteAcc: number
-  voteAcc: number
-  anyNote: number
+  noteAcc: number | null
+  voteAcc: number | null
+  anyNote: number | null
 }
 
-const armTitles: Record<Role, string> = {
-  base: 'base, own',
-  'base-shared': 'base, shared',
-  baseline: 'baseline',
-  recipe: 'recipe',
-}
-
-function armRows({ arms }: Results, run: RunView): ArmRow[] {
-  const boards = new Map(run.jobs.map(({ role, reads }) => [role, reads]))
-  const row = (role: Role, arm: Results['arms']['base'], runs: number[]): ArmRow[] =>
-    arm === null
-      ? []
-      : [
-          {
-            arm: role.startsWith('base-') || role === 'base' ? `base, ${boards.get(role)}` : armTitles[role],
-            role,
-            passAt1: arm.passAt1,
-            low: arm.ci95[0],
-            high: arm.ci95[1],
-            runs,
-            noteAcc: arm.board.noteAcc,
-            voteAcc: arm.board.voteAcc,
-            anyNote: arm.board.anyNote,
-          },
-        ]
-  const trained = (role: 'baseline' | 'recipe') => {
-    const arm = arms[role]
-    return arm === null ? [] : row(role, { ...arm, runs: arm.perSeed }, arm.perSeed)
-  }
-  return [
-    ...row('base', arms.base, arms.base?.runs ?? []),
-    ...row('base-shared', arms.baseSharedBoard, arms.baseSharedBoard?.runs ?? []),
-    ...trained('baseline'),
-    ...trained('recipe'),
-  ]
+/** Bases and arms that were evaluated, in the order of the sides. */
+function armRows({ arms, bases }: Results, { sides }: RunView): ArmRow[] {
+  return sides.flatMap((side) => {
+    const base = side.arm === null ? bases.find(({ name }) => name === side.name) : undefined
+    const arm = side.arm === null ? undefined : arms[side.name]
+    const found = base ?? arm
+    if (!found) return []
+    const { passAt1, ci95, board } = found
+    return [
+      {
+        name: side.name,
+        arm: side.title,
+        side,
+        passAt1,
+        low: ci95[0],
+        high: ci95[1],
+        runs: base?.runs ?? arm?.perSeed ?? [],
+        noteAcc: board.noteAcc,
+        voteAcc: board.voteAcc,
+        anyNote: board.anyNote,
+      },
+    ]
+  })
 }
 
 /** pass@1 of each arm with its interval, each seed or run as a dot, and what one would get without reading. */
 export function ArmsFigure({ run, results }: { run: RunView; results: Results }) {
   const rows = armRows(results, run)
   const references = (['noteAcc', 'voteAcc', 'anyNote'] as const).flatMap((key, i) =>
-    rows.map((row) => ({ arm: row.arm, value: row[key], symbol: referenceSymbols[i], key })),
+    rows.flatMap((row) => {
+      const value = row[key]
+      return value === null ? [] : [{ arm: row.arm, value, symbol: referenceSymbols[i], key }]
+    }),
   )
+  const names = isTwoRounds(run) ? noteNames : earlierNames
   const others = published(run)
   const values = [
     ...rows.flatMap((row) => [row.low, row.high, ...row.runs]),
@@ -227,7 +325,13 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
   const pad = 0.03
   const options = (width: number): Plot.PlotOptions => ({
     height: 44 + 46 * rows.length,
-    marginLeft: width < 480 ? 76 : 104,
+    marginLeft: Math.max(
+      width < 480 ? 76 : 104,
+      labelMargin(
+        rows.map(({ arm }) => arm),
+        width,
+      ),
+    ),
     marginRight: 16,
     marginTop: 8,
     marginBottom: 34,
@@ -239,14 +343,14 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
       ticks: width < 480 ? 5 : 10,
       grid: true,
     },
-    y: { domain: rows.map(({ arm }) => arm), label: null, tickSize: 0 },
+    y: { domain: rows.map(({ arm }) => arm), label: null, tickSize: 0, tickFormat: shortLabel(width) },
     symbol: { range: [...referenceSymbols], domain: [...referenceSymbols] },
     marks: [
       Plot.ruleY(rows, {
         y: 'arm',
         x1: 'low',
         x2: 'high',
-        stroke: (d: ArmRow) => colour[d.role],
+        stroke: (d: ArmRow) => colourOf(d.side),
         strokeWidth: 5,
         strokeLinecap: 'round',
         strokeOpacity: 0.45,
@@ -258,14 +362,14 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
         stroke: 'var(--muted)',
         r: 4.5,
         dy: 13,
-        title: (d: { key: string; value: number }) => `${referenceNames[d.key]} ${three(d.value)}`,
+        title: (d: { key: ReferenceKey; value: number }) => `${names[d.key]} ${three(d.value)}`,
         tip: true,
       }),
       ...(others
         ? [
             Plot.dot(rows, {
               y: 'arm',
-              x: (d: ArmRow) => others[d.role],
+              x: (d: ArmRow) => others[d.name],
               symbol: 'times',
               stroke: 'var(--muted)',
               strokeWidth: 2,
@@ -275,16 +379,16 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
         : []),
       Plot.dot(
         rows.flatMap((row) => row.runs.map((value) => ({ ...row, value }))),
-        { y: 'arm', x: 'value', fill: (d: ArmRow) => colour[d.role], r: 3.5, dy: -11 },
+        { y: 'arm', x: 'value', fill: (d: ArmRow) => colourOf(d.side), r: 3.5, dy: -11 },
       ),
       Plot.dot(rows, {
         y: 'arm',
         x: 'passAt1',
-        fill: (d: ArmRow) => colour[d.role],
+        fill: (d: ArmRow) => colourOf(d.side),
         stroke: 'var(--card)',
         strokeWidth: 2,
         r: 7.5,
-        title: (d: ArmRow) => `${d.arm}: ${three(d.passAt1)} [${three(d.low)}, ${three(d.high)}]`,
+        title: (d: ArmRow) => `${d.arm}: ${level(d.passAt1, [d.low, d.high])}`,
         tip: true,
       }),
     ],
@@ -294,13 +398,13 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
       label={`pass@1 of each arm: ${rows.map((row) => `${row.arm} ${three(row.passAt1)}, interval ${three(row.low)} to ${three(row.high)}`).join('; ')}.`}
       options={options}
       file="arms.csv"
-      rows={rows.map(({ runs, ...row }) => ({ ...row, runs: runs.map(three).join(' ') }))}
+      rows={rows.map(({ runs, side: _, name: __, ...row }) => ({ ...row, runs: runs.map(three).join(' ') }))}
       caption={
         <span class="legend">
           <b>●</b> pass@1 over all seeds, with its 95% interval <b class="small">●</b> each seed or run
           <span class="muted">
             {' '}
-            <b>△</b> notes right <b>□</b> the vote right <b>◇</b> any note right
+            <b>△</b> {names.noteAcc} <b>□</b> {names.voteAcc} <b>◇</b> {names.anyNote}
             {others ? (
               <>
                 {' '}
@@ -315,67 +419,212 @@ export function ArmsFigure({ run, results }: { run: RunView; results: Results })
 }
 
 const referenceSymbols = ['triangle', 'square', 'diamond'] as const
-const referenceNames: Record<string, string> = {
+type ReferenceKey = 'noteAcc' | 'voteAcc' | 'anyNote'
+const noteNames: Record<ReferenceKey, string> = {
   noteAcc: 'notes right',
   voteAcc: 'the vote right',
   anyNote: 'any note right',
 }
-
-interface Panel {
-  key: keyof TracePoint
-  title: string
-  share: boolean
+const earlierNames: Record<ReferenceKey, string> = {
+  noteAcc: 'the round before right',
+  voteAcc: 'its vote right',
+  anyNote: 'any of it right',
 }
 
-const panels: Panel[] = [
-  { key: 'reward', title: 'Reward: replies right', share: true },
-  { key: 'noteAcc', title: 'Notes right', share: true },
-  { key: 'voteAcc', title: 'The vote right', share: true },
-  { key: 'rescued', title: 'Rescued: wrong note, right reply', share: true },
-  { key: 'misled', title: 'Misled: right note, wrong reply', share: true },
-  { key: 'notesCut', title: 'Notes cut off', share: true },
-  { key: 'repliesCut', title: 'Replies cut off', share: true },
-  { key: 'noteChars', title: 'Note length, characters', share: false },
-  { key: 'replyChars', title: 'Reply length, characters', share: false },
+/** Whether all arms play two rounds, which are notes and replies then. */
+const isTwoRounds = ({ sides }: RunView): boolean => sides.every(({ rounds }) => rounds.length === 2)
+
+interface Panel {
+  id: string
+  title: string
+  pick: (trace: TraceColumns) => readonly (number | null)[] | undefined
+  /** How its values are written, and whether its axis begins at zero. */
+  kind: 'share' | 'size' | 'small'
+}
+
+const ofStep = (id: TraceMeasure, title: string, kind: Panel['kind']): Panel => ({
+  id,
+  title,
+  kind,
+  pick: ({ measures }) => measures[id],
+})
+
+const ofRound = (
+  r: number,
+  measure: RoundMeasure,
+  title: string,
+  { id = `${measure}-${r + 1}`, kind = 'share' }: { id?: string; kind?: Panel['kind'] } = {},
+): Panel => ({ id, title, kind, pick: ({ rounds }) => rounds[r]?.[measure] })
+
+const shares: [RoundMeasure, string][] = [
+  ['voteRight', 'the vote right'],
+  ['anyRight', 'any right'],
+  ['switched', 'switched answer'],
+  ['rescued', 'rescued'],
+  ['misled', 'misled'],
+  ['cut', 'cut off'],
 ]
 
+/** The panels: at first those that say most, the others under what they are about. */
+function panelsOf(run: RunView): { title: string | null; panels: Panel[] }[] {
+  const count = Math.max(...run.sides.map(({ rounds }) => rounds.length))
+  const rounds = Array.from({ length: count }, (_, r) => r)
+  const name = (r: number) => roundTitle(run.sides, r)
+  const first: Panel[] = isTwoRounds(run)
+    ? [
+        ofStep('reward', 'Reward: replies right', 'share'),
+        ofRound(0, 'right', 'Notes right', { id: 'noteAcc' }),
+        ofRound(0, 'voteRight', 'The vote right', { id: 'voteAcc' }),
+        ofRound(1, 'rescued', 'Rescued: wrong note, right reply', { id: 'rescued' }),
+        ofRound(1, 'misled', 'Misled: right note, wrong reply', { id: 'misled' }),
+        ofRound(0, 'cut', 'Notes cut off', { id: 'notesCut' }),
+        ofRound(1, 'cut', 'Replies cut off', { id: 'repliesCut' }),
+        ofRound(0, 'chars', 'Note length, characters', { id: 'noteChars', kind: 'size' }),
+        ofRound(1, 'chars', 'Reply length, characters', { id: 'replyChars', kind: 'size' }),
+      ]
+    : [
+        ofStep('reward', 'Reward: last posts right', 'share'),
+        ...rounds.map((r) => ofRound(r, 'right', `${name(r)}: right`)),
+      ]
+  const drawn = new Set(first.map(({ id }) => id))
+  const rest = isTwoRounds(run)
+    ? [
+        ofRound(0, 'anyRight', 'Any note right'),
+        ofRound(1, 'voteRight', 'The vote of the replies right'),
+        ofRound(1, 'anyRight', 'Any reply right'),
+        ofRound(1, 'switched', 'Switched: another answer than one’s note'),
+      ]
+    : rounds.flatMap((r) => [
+        ...shares.map(([measure, title]) => ofRound(r, measure, `${name(r)}: ${title}`)),
+        ofRound(r, 'chars', `${name(r)}: length, characters`, { kind: 'size' }),
+      ])
+  return [
+    { title: null, panels: first },
+    { title: 'More of each round', panels: rest.filter(({ id }) => !drawn.has(id)) },
+    {
+      title: 'Credit: what posts earned',
+      panels: [
+        ...rounds.flatMap((r) => [
+          ofRound(r, 'creditMean', `${name(r)}: mean credit`, { kind: 'small' }),
+          ofRound(r, 'creditSpread', `${name(r)}: spread of credit`, { kind: 'small' }),
+          ofRound(r, 'creditInformative', `${name(r)}: informative groups`),
+          ofRound(r, 'creditWithOwn', `${name(r)}: correlation with being right`, { kind: 'small' }),
+        ]),
+        ofStep('informative', 'Informative groups of the last round', 'share'),
+        ofStep('effective', 'Effective sample of the credit’s estimates', 'small'),
+      ],
+    },
+    {
+      title: 'The update, and tokens',
+      panels: [
+        ofStep('loss', 'Loss', 'small'),
+        ofStep('gradNorm', 'Gradient norm', 'small'),
+        ofStep('learningRate', 'Learning rate', 'small'),
+        ofStep('clippedShare', 'Clipped ratios', 'share'),
+        ofStep('logprobDrift', 'Log-probability drift', 'small'),
+        ofStep('sampledTokens', 'Tokens sampled', 'size'),
+        ofStep('scoredTokens', 'Tokens scored again', 'size'),
+        ofStep('trainedTokens', 'Tokens trained on', 'size'),
+      ],
+    },
+  ]
+}
+
+const written: Record<Panel['kind'], (value: number) => string> = {
+  share: three,
+  size: (value) => value.toFixed(0),
+  small: (value) => String(Number(value.toPrecision(3))),
+}
+
 export function TrainingFigures({ run }: { run: RunView }) {
-  const drawn = panels.map((panel) => ({ panel, lines: curves(run.jobs, panel.key) }))
-  if (drawn.every(({ lines }) => lines.length === 0)) return <p class="muted">No training step yet.</p>
+  if (run.jobs.every(({ trace }) => trace.step.length === 0))
+    return <p class="muted">No training step yet.</p>
+  const arms = run.sides.filter(({ arm }) => arm !== null)
   return (
     <>
       <p class="legend">
-        {(['baseline', 'recipe'] as const).map((role) =>
-          run.arms.includes(role) ? (
-            <span key={role}>
-              <b style={{ color: colour[role] }}>━</b> {role}{' '}
-            </span>
-          ) : null,
-        )}
+        {arms.map((side) => (
+          <span key={side.name}>
+            <LineSample side={side} /> {side.title}{' '}
+          </span>
+        ))}
         <span class="muted">
           By training step. Thin: one seed, as measured. Thick: mean over seeds of a moving mean of five
           steps; the band reaches from the lowest seed to the highest.
         </span>
       </p>
-      <div class="panels">
-        {drawn.map(({ panel, lines }) => (
-          <TrainingPanel
-            key={panel.key}
-            panel={panel}
-            lines={lines}
-            steps={Math.max(...run.jobs.map(({ steps }) => steps.of))}
-          />
-        ))}
-      </div>
+      {panelsOf(run).map(({ title, panels }) =>
+        title === null ? (
+          <Panels key="first" panels={panels} run={run} />
+        ) : (
+          <MorePanels key={title} title={title} panels={panels} run={run} />
+        ),
+      )}
     </>
   )
 }
 
-function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; steps: number }) {
-  const points = lines.flatMap(({ role, mean }) => mean.map((point) => ({ ...point, role })))
-  const raw = lines.flatMap(({ role, seeds }) =>
-    seeds.flatMap(({ seed, values }) => values.map((point) => ({ ...point, role, seed }))),
+function LineSample({ side }: { side: Side }) {
+  return (
+    <svg class="line-sample" viewBox="0 0 22 6" width="22" height="6" aria-hidden="true">
+      <line
+        x1="1"
+        x2="21"
+        y1="3"
+        y2="3"
+        stroke={colourOf(side)}
+        stroke-width="3"
+        stroke-dasharray={dashOf(side)}
+      />
+    </svg>
   )
+}
+
+/** Panels that are drawn once they are asked for. */
+function MorePanels({ title, panels, run }: { title: string; panels: Panel[]; run: RunView }) {
+  const open = useSignal(false)
+  return (
+    <details
+      class="more-panels no-print"
+      onToggle={(event) => {
+        open.value = event.currentTarget.open
+      }}
+    >
+      <summary>{title}</summary>
+      {open.value ? <Panels panels={panels} run={run} /> : null}
+    </details>
+  )
+}
+
+function Panels({ panels, run }: { panels: Panel[]; run: RunView }) {
+  const drawn = panels.map((panel) => ({ panel, lines: curves(run.jobs, run.sides, panel.pick) }))
+  const any = drawn.filter(({ lines }) => lines.length > 0)
+  if (any.length === 0) return <p class="muted">This run measured none of these.</p>
+  const steps = Math.max(...run.jobs.map(({ steps }) => steps.of))
+  return (
+    <div class="panels">
+      {any.map(({ panel, lines }) => (
+        <TrainingPanel key={panel.id} panel={panel} lines={lines} steps={steps} />
+      ))}
+    </div>
+  )
+}
+
+/** An axis around values that are all the same but for rounding: of its own it would show the rounding. */
+function around(values: readonly number[]): { domain?: [number, number] } {
+  const [low, high] = [Math.min(...values), Math.max(...values)]
+  const size = Math.max(Math.abs(low), Math.abs(high))
+  if (high - low > 1e-6 * size) return {}
+  const room = size === 0 ? 1 : size / 2
+  return { domain: [low - room, high + room] }
+}
+
+function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; steps: number }) {
+  const raw = lines.flatMap(({ side, seeds }) =>
+    seeds.flatMap(({ seed, values }) => values.map((point) => ({ ...point, side, seed }))),
+  )
+  const points = lines.flatMap(({ side, mean }) => mean.map((point) => ({ ...point, side })))
+  const say = written[panel.kind]
   const options = (): Plot.PlotOptions => ({
     height: 160,
     marginLeft: 40,
@@ -383,13 +632,20 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
     marginTop: 10,
     marginBottom: 22,
     x: { label: null, ticks: 5, domain: [1, Math.max(2, steps)] },
-    y: { label: null, grid: true, ticks: 4, nice: true, ...(panel.share ? {} : { zero: false }) },
+    y: {
+      label: null,
+      grid: true,
+      ticks: 4,
+      nice: true,
+      ...(panel.kind === 'share' ? {} : { zero: false, tickFormat: say }),
+      ...around(raw.map(({ value }) => value)),
+    },
     marks: [
       Plot.line(raw, {
         x: 'step',
         y: 'value',
-        z: (d: (typeof raw)[number]) => `${d.role} ${d.seed}`,
-        stroke: (d: (typeof raw)[number]) => colour[d.role],
+        z: (d: (typeof raw)[number]) => `${d.side.name} ${d.seed}`,
+        stroke: (d: (typeof raw)[number]) => colourOf(d.side),
         strokeWidth: 0.75,
         strokeOpacity: 0.35,
       }),
@@ -397,39 +653,41 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
         x: 'step',
         y1: 'low',
         y2: 'high',
-        z: 'role',
-        fill: (d: (typeof points)[number]) => colour[d.role],
-        fillOpacity: 0.18,
+        z: (d: (typeof points)[number]) => d.side.name,
+        fill: (d: (typeof points)[number]) => colourOf(d.side),
+        fillOpacity: lines.length > 4 ? 0.08 : 0.18,
       }),
-      Plot.line(points, {
-        x: 'step',
-        y: 'mean',
-        z: 'role',
-        stroke: (d: (typeof points)[number]) => colour[d.role],
-        strokeWidth: 2.25,
-      }),
+      // A mark for each arm: how a line is broken is no channel.
+      ...lines.map(({ side, mean }) =>
+        Plot.line(mean, {
+          x: 'step',
+          y: 'mean',
+          stroke: colourOf(side),
+          strokeWidth: 2.25,
+          strokeDasharray: dashOf(side),
+        }),
+      ),
       Plot.tip(
         points,
         Plot.pointerX({
           x: 'step',
           y: 'mean',
-          title: (d: (typeof points)[number]) =>
-            `${d.role}, step ${d.step}: ${panel.share ? three(d.mean) : d.mean.toFixed(0)}`,
+          title: (d: (typeof points)[number]) => `${d.side.title}, step ${d.step}: ${say(d.mean)}`,
         }),
       ),
     ],
   })
-  const ends = lines.flatMap(({ role, mean }) => {
+  const ends = lines.flatMap(({ side, mean }) => {
     const [first, last] = [mean[0], mean.at(-1)]
-    return first && last ? [`${role} from ${three(first.mean)} to ${three(last.mean)}`] : []
+    return first && last ? [`${side.title} from ${say(first.mean)} to ${say(last.mean)}`] : []
   })
   return (
     <Figure
       title={panel.title}
       label={`${panel.title}, by training step: ${ends.join('; ')}.`}
       options={options}
-      file={`training-${panel.key}.csv`}
-      rows={raw.map(({ role, seed, step, value }) => ({ arm: role, seed, step, [panel.key]: value }))}
+      file={`training-${panel.id}.csv`}
+      rows={raw.map(({ side, seed, step, value }) => ({ arm: side.name, seed, step, [panel.id]: value }))}
     />
   )
 }

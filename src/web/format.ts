@@ -1,5 +1,5 @@
 /** Numbers, durations and tables of values as text. Pure. */
-export { signed, three } from '../report/rows.ts'
+export { difference, level, signed, three } from '../report/numbers.ts'
 
 export const whole = (value: number): string => Math.round(value).toLocaleString('en')
 
@@ -11,13 +11,19 @@ export function duration(seconds: number): string {
   return m > 0 ? `${m}m ${s}s` : `${s}s`
 }
 
-/** Nested settings as `path: value` pairs; lists of plain values stay whole. */
+/** Nested settings as `path: value` pairs. Lists of plain values stay whole; of others each member is counted from 1. */
 export function flat(value: unknown, path = ''): [path: string, value: string][] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  const isPlain = typeof value !== 'object' || value === null
+  if (isPlain || (Array.isArray(value) && !value.some(isRecord))) {
     return [[path, typeof value === 'string' ? value : JSON.stringify(value)]]
   }
-  return Object.entries(value).flatMap(([key, inner]) => flat(inner, path === '' ? key : `${path}.${key}`))
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const name = Array.isArray(value) ? String(Number(key) + 1) : key
+    return flat(inner, path === '' ? name : `${path}.${name}`)
+  })
 }
+
+const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
  * CSV as RFC 4180 has it, with a header. A cell that a spreadsheet would take for a formula gets an apostrophe

@@ -43,10 +43,10 @@ function Mark() {
   return (
     <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
       <rect x="1" y="1" width="18" height="18" rx="4" fill="none" stroke="currentColor" stroke-width="1.6" />
-      <rect x="4.5" y="4.5" width="4.5" height="4.5" rx="1" fill="var(--baseline)" />
+      <rect x="4.5" y="4.5" width="4.5" height="4.5" rx="1" fill="var(--arm-0)" />
       <rect x="11" y="4.5" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
       <rect x="4.5" y="11" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
-      <rect x="11" y="11" width="4.5" height="4.5" rx="1" fill="var(--recipe)" />
+      <rect x="11" y="11" width="4.5" height="4.5" rx="1" fill="var(--arm-1)" />
     </svg>
   )
 }
@@ -115,6 +115,7 @@ function Run({ source, address }: { source: RunSource; address: string | null })
               address={address}
               id={now.id}
               seed={now.seed}
+              arms={now.arms}
             />
           ) : null}
           {now.view === 'training' ? (
@@ -125,6 +126,7 @@ function Run({ source, address }: { source: RunSource; address: string | null })
               job={now.job}
               step={now.step}
               id={now.id}
+              board={now.board}
             />
           ) : null}
         </>

@@ -1,17 +1,21 @@
 /** A run from the top: the verdict in words, the arms, the training, the boards, the checks and the settings. */
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
-import type { Results } from '../experiment/results.ts'
+import type { Results } from '../record/results.ts'
 import { checkLines } from '../report/checks.ts'
 import { post } from '../report/post.ts'
-import { tableHeader, tableRows } from '../report/rows.ts'
+import { hasTwoRounds, pooledName, roundColumns, roundRows, tableHeader, tableRows } from '../report/rows.ts'
+import { changeSentence, type Sentence, trainingSentence } from '../report/sentences.ts'
 import { tableMarkdown } from '../report/table.ts'
 import type { JobView, RunView } from '../view/types.ts'
 import { BoardsTable, LatestBoards, TrainingBoards } from './boards.tsx'
+import { colourOf } from './colours.ts'
 import { Copy, Download, save, Wide } from './controls.tsx'
-import { ArmsFigure, TrainingFigures, VerdictFigure } from './figures.tsx'
-import { duration, flat, signed, three, whole } from './format.ts'
+import { ArmsFigure, ContrastsFigure, TrainingFigure, TrainingFigures } from './figures.tsx'
+import { difference, duration, three, whole } from './format.ts'
+import { shortName } from './names.ts'
 import { fragmentOf } from './route.ts'
+import { type Setting, settingGroups } from './settings.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
 
@@ -67,7 +71,7 @@ export function Overview(props: {
       ) : null}
       <Section id="training" title="Training">
         <TrainingFigures run={run} />
-        <TrainingBoards source={source} run={run} address={address} />
+        <TrainingBoards table={table} run={run} address={address} />
       </Section>
       <Section id="boards" title="The boards">
         <BoardsTable source={source} run={run} table={table} address={address} />
@@ -87,57 +91,105 @@ export function Section({ id, title, children }: { id: string; title: string; ch
   )
 }
 
-/** The last part of a path or a hub name. */
-const shortName = (name: string) => name.split(/[\\/]/).filter(Boolean).at(-1) ?? name
-
-/** The verdict as a headline, for a reader who knows none of the words. */
-export function headline(run: RunView): { title: string; says: string } {
-  const { delta } = run.results ?? { delta: null }
-  const jobs = run.jobs.filter(({ state }) => state === 'finished').length
-  if (!run.results) {
-    return {
-      title: run.state === 'running' ? 'Running' : 'Not finished',
-      says: `${jobs} of ${run.jobs.length} jobs are done. There is no verdict before all are: a look at half the data would spoil it.`,
-    }
-  }
-  if (!delta) return { title: 'No comparison', says: 'Train both arms for a verdict.' }
-  const title = {
-    moved: 'Reading the board helped',
-    'moved the wrong way': 'Reading the board hurt',
-    flat: 'No difference worth having',
-    unresolved: 'Unresolved',
-  }[delta.verdict]
-  return { title, says: delta.why }
-}
-
 export function Verdict({ run }: { run: RunView }) {
-  const { title, says } = headline(run)
-  const delta = run.results?.delta ?? null
-  const { baseline, recipe } = run.results?.arms ?? {}
+  const { results } = run
+  if (!results) {
+    const done = run.jobs.filter(({ state }) => state === 'finished').length
+    return (
+      <>
+        <h1 class="verdict">{run.state === 'running' ? 'Running' : 'Not finished'}</h1>
+        <p class="lead">
+          {done} of {run.jobs.length} jobs are done. There is no verdict before all are: a look at half the
+          data would spoil it.
+        </p>
+      </>
+    )
+  }
+  const { training, contrasts } = results
+  const sentences = [trainingSentence(results), changeSentence(results)]
   return (
     <>
-      <h1 class={`verdict ${delta?.verdict.replaceAll(' ', '-') ?? 'none'}`}>{title}</h1>
-      <p class="lead">{says}</p>
-      {delta?.toResolve ? <p class="lead muted">{delta.toResolve.why}</p> : null}
-      {delta && baseline && recipe ? (
-        <>
-          <p class="numbers">
-            After training, copies that read “{recipe.reads}” are right{' '}
-            <b class="recipe">{three(recipe.passAt1)}</b> of the time; copies that read “{baseline.reads}”,{' '}
-            <b class="baseline">{three(baseline.passAt1)}</b>: a difference of{' '}
-            <b>{signed(delta.recipeVsBaseline)}</b>, 95% interval [{signed(delta.ci95[0])},{' '}
-            {signed(delta.ci95[1])}].
-          </p>
-          <VerdictFigure delta={delta} />
-          {delta.warnings.map((warning) => (
-            <p key={warning} class="warning">
-              <b>Warning:</b> {warning}
+      <h1 class="verdict">
+        {sentences.map(({ headline, tone }) => (
+          <span key={headline} class={toneClass(tone)}>
+            {headline}{' '}
+          </span>
+        ))}
+      </h1>
+      <div class="findings">
+        {training.length === 0 ? null : (
+          <div class="finding training">
+            <h2>Did training help?</h2>
+            <p class="numbers">
+              Each arm against the untrained model under the same protocol
+              {training.length > 3 ? '.' : ': '}
+              {training.length > 3
+                ? null
+                : training.map((one, i) => (
+                    <span key={one.arm}>
+                      {i > 0 ? ', ' : ''}
+                      <ArmName run={run} name={one.arm} /> <b>{difference(one)}</b>
+                    </span>
+                  ))}
             </p>
-          ))}
-        </>
+            <TrainingFigure training={training} />
+          </div>
+        )}
+        <div class="finding change">
+          <h2>Did the change help?</h2>
+          {contrasts.length === 0 ? (
+            <p class="lead">It takes finished trainings of two arms to compare them.</p>
+          ) : (
+            <>
+              {contrasts.length === 1 ? (
+                <OneContrast run={run} results={results} />
+              ) : (
+                <p class="numbers">
+                  {contrasts.length} comparisons that were planned, each with an interval that holds for all
+                  of them together.
+                </p>
+              )}
+              <ContrastsFigure contrasts={contrasts} />
+            </>
+          )}
+        </div>
+      </div>
+      {[...new Set(contrasts.flatMap(({ warnings }) => warnings))].map((warning) => (
+        <p key={warning} class="warning">
+          <b>Warning:</b> {warning}
+        </p>
+      ))}
+    </>
+  )
+}
+
+const toneClass = (tone: Sentence['tone']) => tone.replaceAll(' ', '-')
+
+/** The one difference of an experiment of two arms, in words for a reader who knows none of the others. */
+function OneContrast({ run, results }: { run: RunView; results: Results }) {
+  const [contrast] = results.contrasts
+  const { why, toResolve } = contrast
+  const [arm, against] = [contrast.arm, contrast.against].map((name) => results.arms[name])
+  return (
+    <>
+      <p class="lead">{why}</p>
+      {toResolve ? <p class="lead muted">{toResolve.why}</p> : null}
+      {arm && against ? (
+        <p class="numbers">
+          After training, <ArmName run={run} name={contrast.arm} /> (“{arm.protocol}”) is right{' '}
+          <b>{three(arm.passAt1)}</b> of the time; <ArmName run={run} name={contrast.against} /> (“
+          {against.protocol}”), <b>{three(against.passAt1)}</b>: a difference of <b>{difference(contrast)}</b>
+          .
+        </p>
       ) : null}
     </>
   )
+}
+
+/** An arm's name in its colour. */
+function ArmName({ run, name }: { run: RunView; name: string }) {
+  const side = run.sides.find(({ arm, name: own }) => arm !== null && own === name)
+  return <b style={side && { color: colourOf(side) }}>{name}</b>
 }
 
 const stateWords: Record<JobView['state'], string> = {
@@ -146,6 +198,11 @@ const stateWords: Record<JobView['state'], string> = {
   stopped: 'stopped',
   finished: 'done',
   failed: 'failed',
+}
+
+function latestReward({ trace: { measures } }: JobView): string {
+  const reward = measures.reward.at(-1) ?? null
+  return reward === null ? '' : three(reward)
 }
 
 function Progress({ run }: { run: RunView }) {
@@ -195,7 +252,7 @@ function Progress({ run }: { run: RunView }) {
                 <td>
                   <Bar what={`${job.name}, held-out problems`} {...job.problems} />
                 </td>
-                <td class="number">{job.trace.length > 0 ? three(job.trace.at(-1)!.reward) : ''}</td>
+                <td class="number">{latestReward(job)}</td>
                 <td class="number">{job.passAt1 === null ? '' : three(job.passAt1)}</td>
                 <td class="number">{job.tokensPerSecond === null ? '' : whole(job.tokensPerSecond)}</td>
                 <td class="number">
@@ -230,36 +287,28 @@ export function Bar({
   )
 }
 
+/** Rows up to which the table by round is open at first. */
+const OPEN_ROWS = 12
+
 function ResultTable({ results }: { results: Results }) {
   const header = tableHeader(results)
   const rows = tableRows(results)
+  const pooled = new Set(Object.keys(results.arms).map(pooledName))
   return (
     <>
-      <Wide label="Result table">
-        <table class="results">
-          <thead>
-            <tr>
-              {header.map((cell, i) => (
-                <th key={cell} scope="col" class={i === 0 ? '' : 'number'}>
-                  {cell}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(([name, ...cells]) => (
-              <tr key={name} class={name.endsWith('all seeds') ? 'pooled' : ''}>
-                <th scope="row">{name}</th>
-                {cells.map((cell, i) => (
-                  <td key={header[i + 1]} class="number">
-                    {cell}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Wide>
+      <Cells
+        label="Result table"
+        header={header}
+        rows={rows}
+        words={1}
+        isStrong={(name) => pooled.has(name)}
+      />
+      {hasTwoRounds(results) ? null : (
+        <details class="by-round" open={roundRows(results).length <= OPEN_ROWS}>
+          <summary>By round</summary>
+          <Cells label="Result table by round" header={roundColumns} rows={roundRows(results)} words={2} />
+        </details>
+      )}
       <p class="actions no-print">
         <Copy text={() => tableMarkdown(results)}>Copy as Markdown</Copy>
         <Copy text={() => post(results)}>Copy as a post</Copy>
@@ -279,34 +328,79 @@ function ResultTable({ results }: { results: Results }) {
   )
 }
 
-/** Where each check comes from, so that it can be checked: the field of results.json and the files it was made of. */
-const sources: [starts: string, source: string][] = [
-  ['to resolve it', 'planned from the spread between seeds and problems'],
-  ['recipe - baseline', 'delta, from rollouts.jsonl of both arms'],
-  ['could have seen', 'delta.smallestEffect'],
-  ['warning', 'delta.warnings'],
-  ['noise', 'checks.noise, from base-*/rollouts.jsonl'],
-  ['reply length', 'checks.length, against the base under the same board'],
-  ['cut off', 'checks.cut'],
-  ['decontamination', 'checks.decontamination, 8-gram overlap'],
-  ['hack scan', "checks.hackScan, from the job's last training batch"],
-  ['over-optimised', 'checks.overOptimisation'],
-  ['baseline, seed', 'trainTrace.baseline, from metrics.jsonl'],
-  ['recipe, seed', 'trainTrace.recipe, from metrics.jsonl'],
-]
+/** A table of cells as text, of which the first `words` columns are words. */
+function Cells({
+  label,
+  header,
+  rows,
+  words,
+  isStrong,
+}: {
+  label: string
+  header: readonly string[]
+  rows: readonly (readonly string[])[]
+  words: number
+  isStrong?: (name: string) => boolean
+}) {
+  const kind = (column: number) => (column < words ? '' : 'number')
+  return (
+    <Wide label={label}>
+      <table class="results">
+        <thead>
+          <tr>
+            {header.map((cell, i) => (
+              <th key={i} scope="col" class={kind(i)} title={columnHelp[cell.replace(/\d+$/, 'k')]}>
+                {cell}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([name, ...cells], r) => (
+            <tr key={r} class={isStrong?.(name) ? 'pooled' : ''}>
+              <th scope="row">{name}</th>
+              {cells.map((cell, i) => (
+                <td key={i} class={kind(i + 1)}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Wide>
+  )
+}
+
+/** What a column counts, for whoever rests on its name. */
+const columnHelp: Record<string, string> = {
+  'pass@k':
+    'pass@1: share of final answers that are right. pass@k: problems with at least one right of k answers',
+  '95% CI': 'interval of pass@1, over problems',
+  note_acc: 'share of posts of the round before the last that are right',
+  vote_acc: 'boards on which the most common answer of that round is right',
+  any_note: 'boards with at least one right post in that round',
+  switched: 'posts whose answer differs from their seat’s post before',
+  rescued: 'posts that are right where their seat’s post before was wrong',
+  misled: 'posts that are wrong where their seat’s post before was right',
+  chars: 'mean length in characters',
+  minutes: 'training and evaluation',
+  right: 'share of the round’s posts that are right',
+  vote_right: 'boards on which the round’s most common answer is right',
+  any_right: 'boards with at least one right post in the round',
+  cut: 'share of posts that the token limit ended',
+}
 
 function Checks({ results, run }: { results: Results; run: RunView }) {
   return (
     <Section id="checks" title="What the verdict rests on">
       <dl class="checks">
-        {checkLines(results).map(([what, said]) => (
-          <div key={`${what} ${said}`}>
+        {checkLines(results).map(([what, said, source], i) => (
+          <div key={i}>
             <dt>{what}</dt>
             <dd>
               {said}
-              <span class="source">
-                {sources.find(([starts]) => what.startsWith(starts))?.[1] ?? 'failed'}
-              </span>
+              <span class="source">{source}</span>
             </dd>
           </div>
         ))}
@@ -324,16 +418,12 @@ function Checks({ results, run }: { results: Results; run: RunView }) {
 }
 
 function Settings({ run, address }: { run: RunView; address: string | null }) {
-  const groups: [string, [string, string][]][] = [
-    [
-      'Experiment',
-      [
-        ['model', run.model],
-        ['seeds', run.seeds.join(', ')],
-        ['arms', run.arms.join(', ')],
-        ...flat(run.config),
-      ],
-    ],
+  const { shared, arms } = settingGroups(run)
+  const groups: [string, Setting[]][] = [
+    ['Experiment', shared],
+    ...arms.flatMap(({ arm, own }): [string, Setting[]][] =>
+      own.length === 0 ? [] : [[`Only in ${arm}`, own]],
+    ),
     ['Versions', Object.entries(run.versions)],
     ['Machine', Object.entries(run.machine).map(([key, value]) => [key, String(value)])],
     [
@@ -362,7 +452,7 @@ function Settings({ run, address }: { run: RunView; address: string | null }) {
         ))}
       </div>
       <p class="actions no-print">
-        <Copy text={() => JSON.stringify(run.config, null, 2)}>Copy the configuration</Copy>
+        <Copy text={() => JSON.stringify(run.identity, null, 2)}>Copy the configuration</Copy>
         {address === null ? null : <Files run={run} />}
       </p>
     </Section>
@@ -375,7 +465,7 @@ function Files({ run }: { run: RunView }) {
     'experiment.json',
     ...(run.results ? ['results.json', 'table.md', 'post.md', 'report.html'] : []),
     ...run.jobs.filter(({ problems }) => problems.done > 0).map(({ name }) => `${name}/rollouts.jsonl`),
-    ...run.jobs.filter(({ trace }) => trace.length > 0).map(({ name }) => `${name}/metrics.jsonl`),
+    ...run.jobs.filter(({ trace }) => trace.step.length > 0).map(({ name }) => `${name}/metrics.jsonl`),
   ]
   return (
     <details>

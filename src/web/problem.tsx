@@ -1,11 +1,15 @@
-/** One problem: the question, and the boards of both arms before and after training side by side. */
+/** One problem: the question, and the boards of some arms before and after training side by side. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Post, Reply } from '../board/types.ts'
-import { bit, flagAt } from '../view/flags.ts'
-import type { BoardText, JobView, RunView } from '../view/types.ts'
-import { Badge } from './controls.tsx'
-import { whole } from './format.ts'
+import { latestBefore } from '../board/counts.ts'
+import type { Post, Ref } from '../board/types.ts'
+import { partsOf } from '../tasks/parts.ts'
+import type { BoardText, RunView, Side } from '../view/types.ts'
+import { type BoardsIndex, rightByRound } from './boards-index.ts'
+import { colourOf } from './colours.ts'
+import { Badge, Wide } from './controls.tsx'
+import { signed, whole } from './format.ts'
+import { capital, postsOf, postTitle, readsOf } from './names.ts'
 import { fragmentOf, go } from './route.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
@@ -21,9 +25,10 @@ export function ProblemView(props: {
   address: string | null
   id: string
   seed: number | null
+  arms: string[] | null
 }) {
   const { source, table, run, address, id } = props
-  const columns = source.boards.value
+  const { columns } = table.index.value
   const problem = columns.problems.id.indexOf(id)
   const row = table.all.value.find((each) => each.problem === problem)
   const heading = useHeadingFocus(id)
@@ -38,6 +43,7 @@ export function ProblemView(props: {
           run: address,
           id: columns.problems.id[target.problem],
           seed: props.seed,
+          arms: props.arms,
         })
       : undefined
   }
@@ -68,24 +74,16 @@ export function ProblemView(props: {
     )
   }
   const seed = props.seed ?? run.seeds[0] ?? null
-  const baseJobs = run.jobs.filter(({ role }) => role === 'base')
-  const shownBase = baseJobs[Math.min(baseRun.value, baseJobs.length - 1)]
-  const shown: { title: string; note: string; job: JobView | undefined; arm: string }[] = [
-    { title: 'Baseline, before training', note: 'the base', job: shownBase, arm: 'baseline' },
-    {
-      title: 'Baseline, trained',
-      note: `seed ${seed}`,
-      job: trained(run, 'baseline', seed),
-      arm: 'baseline',
-    },
-    {
-      title: 'Recipe, before training',
-      note: 'the base',
-      job: run.jobs.find(({ role }) => role === 'base-shared'),
-      arm: 'recipe',
-    },
-    { title: 'Recipe, trained', note: `seed ${seed}`, job: trained(run, 'recipe', seed), arm: 'recipe' },
-  ]
+  const arms = shownArms(run, props.arms)
+  const here = (choice: { seed?: number | null; arms?: string[] }) =>
+    fragmentOf({ view: 'problem', run: address, id, seed, arms: props.arms, ...choice })
+  const columnsShown = columnsOf(run, arms, seed, baseRun.value)
+  const baseRuns = Math.max(
+    0,
+    ...columnsShown.map(({ side }) =>
+      run.sides[side].arm === null ? run.jobs.filter((job) => job.side === side).length : 0,
+    ),
+  )
   return (
     <article class="problem">
       <nav class="problem-nav no-print" aria-label="Problems">
@@ -115,22 +113,44 @@ export function ProblemView(props: {
                 key={each}
                 class="chip"
                 aria-current={each === seed ? 'true' : undefined}
-                href={fragmentOf({ view: 'problem', run: address, id, seed: each })}
+                href={here({ seed: each })}
               >
                 {each}
               </a>
             ))}
           </fieldset>
         ) : null}
-        {baseJobs.length > 1 ? (
+        {run.arms.length > SHOWN_ARMS ? (
+          <fieldset class="chips">
+            <legend>Arms</legend>
+            {run.arms.map((arm) => {
+              const isShown = arms.includes(arm)
+              // The latest two chosen; one alone stays.
+              const chosen = isShown
+                ? arms.filter((other) => other !== arm)
+                : [...arms.slice(1 - SHOWN_ARMS), arm]
+              return (
+                <a
+                  key={arm}
+                  class="chip"
+                  aria-current={isShown ? 'true' : undefined}
+                  href={here({ arms: chosen.length > 0 ? chosen : [arm] })}
+                >
+                  {arm}
+                </a>
+              )
+            })}
+          </fieldset>
+        ) : null}
+        {baseRuns > 1 ? (
           <fieldset class="chips">
             <legend>Base evaluation</legend>
-            {baseJobs.map((job, i) => (
+            {Array.from({ length: baseRuns }, (_, i) => (
               <button
-                key={job.name}
+                key={i}
                 type="button"
                 class="chip"
-                aria-pressed={job === shownBase}
+                aria-pressed={i === Math.min(baseRun.value, baseRuns - 1)}
                 onClick={() => {
                   baseRun.value = i
                 }}
@@ -141,19 +161,30 @@ export function ProblemView(props: {
           </fieldset>
         ) : null}
       </div>
-      <div class="columns">
-        {shown.map(({ title, note, job, arm }) => {
-          const number = job ? row.boards[run.jobs.indexOf(job)] : -1
+      <Parts parts={columns.problems.parts[problem]} seats={run.sides[columnsShown[0].side].seats} />
+      <div class="columns" style={{ '--columns': columnsShown.length }}>
+        {columnsShown.map(({ title, note, side, job }) => {
+          const number = job < 0 ? -1 : row.boards[job]
           return (
-            <section key={title} class={`column ${arm}`} aria-label={`${title}, ${note}`}>
+            <section
+              key={title}
+              class="column"
+              style={{
+                '--tone': colourOf(run.sides[run.sides[side].arm === null ? armOf(run, side, arms) : side]),
+              }}
+              aria-label={`${title}, ${note}`}
+            >
               <h2>
-                {title} <span class="muted">{job ? `${job.name}, reads “${job.reads}”` : note}</span>
+                {title}{' '}
+                <span class="muted">
+                  {job < 0 ? note : `${run.jobs[job].name}, plays “${run.sides[side].protocol}”`}
+                </span>
               </h2>
-              {number < 0 ? null : <p class="sum">{sumOf(columns.flags, number, run.copies)}</p>}
+              {number < 0 ? null : <p class="sum">{sumOf(table.index.value, number)}</p>}
               {number < 0 ? (
-                <p class="muted">{job ? 'Not evaluated yet.' : 'Not part of this run.'}</p>
+                <p class="muted">{job < 0 ? 'Not part of this run.' : 'Not evaluated yet.'}</p>
               ) : (
-                <Board source={source} run={run} number={number} />
+                <Board source={source} side={run.sides[side]} number={number} />
               )}
             </section>
           )
@@ -163,16 +194,88 @@ export function ProblemView(props: {
   )
 }
 
-/** How many of a board's notes, and of its replies, are right. */
-function sumOf(flags: string, number: number, copies: number): string {
-  const right = (from: number) =>
-    Array.from({ length: copies }, (_, i) => flagAt(flags, from + i) & bit.right).filter(Boolean).length
-  const start = number * 2 * copies
-  return `${right(start)} of ${copies} notes right, ${right(start + copies)} of ${copies} replies`
+/** Arms side by side: each has a column before training and one after. */
+const SHOWN_ARMS = 2
+
+/** Those that the address names and the run has; else those of its first contrast, the baseline first. */
+function shownArms(run: RunView, named: string[] | null): string[] {
+  const known = (named ?? []).filter((arm) => run.arms.includes(arm))
+  if (known.length > 0) return known.slice(0, SHOWN_ARMS)
+  const [first] = run.contrasts
+  return first ? [first.against, first.arm] : run.arms.slice(0, SHOWN_ARMS)
 }
 
-const trained = (run: RunView, role: JobView['role'], seed: number | null) =>
-  run.jobs.find((job) => job.role === role && job.seed === seed)
+interface ShownColumn {
+  title: string
+  note: string
+  side: number
+  /** -1: the run has no such job. */
+  job: number
+}
+
+/** Each arm before training and after it; what several start from stands once. */
+function columnsOf(
+  run: RunView,
+  arms: readonly string[],
+  seed: number | null,
+  baseRun: number,
+): ShownColumn[] {
+  const sides = arms.map((arm) =>
+    run.sides.findIndex(({ arm: place, name }) => place !== null && name === arm),
+  )
+  return sides.flatMap((side, i): ShownColumn[] => {
+    const { name, base } = run.sides[side]
+    const after = {
+      title: `${capital(name)}, trained`,
+      note: `seed ${seed}`,
+      side,
+      job: run.jobs.findIndex((job) => job.side === side && job.seed === seed),
+    }
+    if (sides.slice(0, i).some((other) => run.sides[other].base === base)) return [after]
+    const same = sides.filter((other) => run.sides[other].base === base)
+    const jobs = run.jobs.flatMap((job, j) => (job.side === base ? [j] : []))
+    const before = {
+      title: `${same.map((other) => capital(run.sides[other].name)).join(' and ')}, before training`,
+      note: 'the base',
+      side: base,
+      job: jobs[Math.min(baseRun, jobs.length - 1)] ?? -1,
+    }
+    return [before, after]
+  })
+}
+
+/** The first of the shown arms that start from a base: its column has that arm's colour. */
+function armOf(run: RunView, base: number, arms: readonly string[]): number {
+  return run.sides.findIndex(
+    ({ arm, name, base: own }) => arm !== null && own === base && arms.includes(name),
+  )
+}
+
+/** What was dealt among the seats, and to whom. */
+function Parts({ parts, seats }: { parts: readonly string[]; seats: readonly string[] }) {
+  if (parts.length === 0) return null
+  return (
+    <details class="parts">
+      <summary>What only some were told</summary>
+      <dl>
+        {seats.map((seat, i) => (
+          <div key={seat}>
+            <dt>{capital(seat)}</dt>
+            <dd>{partsOf({ parts }, i, seats.length).join(' ')}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  )
+}
+
+/** How many of a board's posts are right, round by round. */
+function sumOf(index: BoardsIndex, board: number): string {
+  const { rounds } = index.sides[index.jobs[index.columns.job[board]].side]
+  return rightByRound(index, board)
+    .map(({ right, of }, r) => `${right} of ${of} ${postsOf(rounds[r])}${r === 0 ? ' right' : ''}`)
+    .join(', ')
+}
 
 /** Moves the focus to a view's heading when it opens, so that a screen reader begins there. */
 function useHeadingFocus(key: string) {
@@ -191,14 +294,17 @@ export function TrainingView(props: {
   job: string
   step: number
   id: string
+  /** Which of the step's boards of this problem. */
+  board: number
 }) {
   const { source, run, address, step, id } = props
   const columns = source.boards.value
   const job = run.jobs.findIndex(({ name }) => name === props.job)
   const problem = columns.problems.id.indexOf(id)
-  const number = columns.job.findIndex(
-    (each, i) => each === job && columns.step[i] === step && columns.problem[i] === problem,
+  const boards = columns.job.flatMap((each, i) =>
+    each === job && columns.step[i] === step && columns.problem[i] === problem ? [i] : [],
   )
+  const number = boards[props.board] ?? -1
   const heading = useHeadingFocus(id)
   return (
     <article class="problem">
@@ -220,28 +326,29 @@ export function TrainingView(props: {
           <p class="gold-line">
             Right answer: <b class="answer">{columns.problems.gold[problem].slice(0, 200)}</b>
           </p>
-          <Board source={source} run={run} number={number} />
+          <Parts parts={columns.problems.parts[problem]} seats={run.sides[run.jobs[job].side].seats} />
+          <Board source={source} side={run.sides[run.jobs[job].side]} number={number} />
         </>
       )}
     </article>
   )
 }
 
-/** One board: its notes, then the replies, each with the notes that it read. */
+/** One board: its rounds in order, each post with what it read. */
 export function Board({
   source,
-  run,
+  side,
   number,
   compact,
 }: {
   source: RunSource
-  run: RunView
+  side: Side
   number: number
   compact?: boolean
 }) {
   const [text, setText] = useState<BoardText | string | null>(null)
-  /** Notes that the reply under the pointer or with the focus has read. */
-  const [read, setRead] = useState<number[]>([])
+  /** What the post under the pointer or with the focus has read. */
+  const [read, setRead] = useState<readonly Ref[]>([])
   // Another edition of the run's files, as after its server's restart, has texts of its own.
   const edition = source.edition.value
   useEffect(() => {
@@ -257,64 +364,151 @@ export function Board({
   }, [source, number, edition])
   if (text === null) return <p class="muted">Loading</p>
   if (typeof text === 'string') return <p class="warning">{text}</p>
-  const { notes, replies } = text
+  const { rounds, credit } = text
   const shown = compact ? 600 : SHOWN
+  const isRead = (round: number, seat: number) => read.some(([r, s]) => r === round && s === seat)
   return (
     <div class={compact ? 'board compact' : 'board'}>
-      <h3>Notes</h3>
-      <ol class="posts notes">
-        {notes.map((note, i) => (
-          <li key={i} class={`post note ${mark(note)} ${read.includes(i) ? 'read' : ''}`}>
-            <PostHead title={`Note ${i + 1}`} post={note} />
-            <PostText post={note} shown={shown} />
-          </li>
-        ))}
-      </ol>
-      <h3>Replies</h3>
-      <ol class="posts replies">
-        {replies.map((reply, i) => (
-          <li
-            key={i}
-            class={`post reply ${mark(reply)}`}
-            onMouseEnter={() => setRead(reply.reads)}
-            onMouseLeave={() => setRead([])}
-          >
-            <PostHead title={`Reply ${i + 1}`} post={reply} />
-            <p class="reads">
-              read{' '}
-              {reply.reads.length === run.copies
-                ? 'all notes'
-                : `note ${reply.reads.map((note) => note + 1).join(', ')}`}
-              {turn(reply, notes[i])}
-            </p>
-            <PostText post={reply} shown={shown} />
-          </li>
-        ))}
-      </ol>
+      {rounds.map((posts, r) => (
+        <div key={r} class={`round round-${r + 1}`}>
+          <h3>{capital(postsOf(side.rounds[r]))}</h3>
+          {compact ? null : <WhoReadWhom side={side} rounds={rounds} round={r} />}
+          <ol class="posts">
+            {posts.map((post, i) => {
+              const earned = credit?.[r][i] ?? null
+              const before = latestBefore(rounds, r, post.seat)
+              return (
+                <li
+                  key={post.seat}
+                  class={`post ${mark(post)} ${isRead(r, post.seat) ? 'read' : ''}`}
+                  onMouseEnter={() => setRead(post.reads)}
+                  onMouseLeave={() => setRead([])}
+                >
+                  <PostHead title={postTitle(side, r, post.seat)} post={post} earned={earned} />
+                  {side.rounds[r].sees === null ? null : (
+                    <p class="reads">
+                      read {readsOf(side, post)}
+                      {before ? turn(post, before) : null}
+                    </p>
+                  )}
+                  <PostText post={post} shown={shown} />
+                </li>
+              )
+            })}
+          </ol>
+        </div>
+      ))}
     </div>
+  )
+}
+
+/** Seats and rounds up to which the posts' own lines say well enough who read whom: the table is closed until opened. */
+const FEW = { seats: 6, rounds: 2 }
+
+/** Who read whom in one round, as a table: a row for each reader, a column for each post that any of them read. */
+function WhoReadWhom({
+  side,
+  rounds,
+  round,
+}: {
+  side: Side
+  rounds: readonly (readonly Post[])[]
+  round: number
+}) {
+  const readers = rounds[round]
+  const read = rounds
+    .slice(0, round)
+    .flatMap((posts, r) =>
+      posts.flatMap((post) =>
+        readers.some(({ reads }) => reads.some(([a, b]) => a === r && b === post.seat)) ? [{ r, post }] : [],
+      ),
+    )
+  if (read.length === 0 || (readers.length === 1 && read.length === 1)) return null
+  const from = [...new Set(read.map(({ r }) => r))]
+  return (
+    <details class="sights" open={side.seats.length > FEW.seats || rounds.length > FEW.rounds}>
+      <summary>Who read whom</summary>
+      <Wide label={`Who read whom in ${postsOf(side.rounds[round])}`}>
+        <table>
+          <thead>
+            {from.length > 1 || from[0] !== round - 1 ? (
+              <tr>
+                <td />
+                {from.map((r) => (
+                  <th key={r} scope="colgroup" colSpan={read.filter((one) => one.r === r).length}>
+                    {postsOf(side.rounds[r])}
+                  </th>
+                ))}
+              </tr>
+            ) : null}
+            <tr>
+              <td />
+              {read.map(({ r, post }) => (
+                <th
+                  key={`${r} ${post.seat}`}
+                  scope="col"
+                  class={mark(post)}
+                  title={`${postTitle(side, r, post.seat)}, ${mark(post)}`}
+                >
+                  {post.seat + 1}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {readers.map((reader) => (
+              <tr key={reader.seat}>
+                <th
+                  scope="row"
+                  class={mark(reader)}
+                  title={`${postTitle(side, round, reader.seat)}, ${mark(reader)}`}
+                >
+                  {reader.seat + 1}
+                </th>
+                {read.map(({ r, post }) => (
+                  <td key={`${r} ${post.seat}`} class={mark(post)}>
+                    {reader.reads.some(([a, b]) => a === r && b === post.seat)
+                      ? post.correct
+                        ? '●'
+                        : '○'
+                      : ''}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+    </details>
   )
 }
 
 const mark = (post: Post) => (post.correct ? 'right' : 'wrong')
 
-function turn(reply: Reply, note: Post) {
-  if (reply.correct && !note.correct) return <Badge kind="rescued">rescued</Badge>
-  return !reply.correct && note.correct ? <Badge kind="misled">misled</Badge> : null
+/** What a post made of its seat's post before. */
+function turn(post: Post, before: Post) {
+  if (post.correct && !before.correct) return <Badge kind="rescued">rescued</Badge>
+  return !post.correct && before.correct ? <Badge kind="misled">misled</Badge> : null
 }
 
-function PostHead({ title, post }: { title: string; post: Post }) {
+function PostHead({ title, post, earned }: { title: string; post: Post; earned: number | null }) {
   return (
     <p class="post-head">
       <b>{title}</b>
       <Badge kind={post.correct ? 'right' : 'wrong'}>{post.correct ? '✓ right' : '✗ wrong'}</Badge>
       {post.cut ? <Badge kind="cut">✂ cut</Badge> : null}
-      <span class="said">
+      <span class="said" title="what the verifier read as its answer">
         {post.answer === null ? (
           <span class="muted">no answer</span>
         ) : (
           <b class="answer">{post.answer.slice(0, 60)}</b>
         )}
       </span>
+      {earned === null ? null : (
+        <span class="earned" title="what training paid for this post">
+          earned {earned === 0 ? '0' : signed(earned)}
+        </span>
+      )}
       <span class="muted tokens">{whole(post.tokens)} tokens</span>
     </p>
   )

@@ -7,10 +7,10 @@ import { computed, signal } from '@preact/signals'
 export type Route =
   /** The run itself, at one of its sections; `run` is null in a report, which holds one run. */
   | { view: 'run'; run: string | null; section: string | null }
-  /** One held-out problem in all jobs; `seed` is the training seed shown. */
-  | { view: 'problem'; run: string | null; id: string; seed: number | null }
-  /** One board of training. */
-  | { view: 'training'; run: string | null; job: string; step: number; id: string }
+  /** One held-out problem; `seed` is the training seed shown, `arms` are those shown. */
+  | { view: 'problem'; run: string | null; id: string; seed: number | null; arms: string[] | null }
+  /** One board of training; `board` is which of those of this problem in the step, from 0. */
+  | { view: 'training'; run: string | null; job: string; step: number; id: string; board: number }
   | { view: 'runs' }
   | { view: 'compare'; runs: [string, string] }
 
@@ -37,11 +37,20 @@ export function parseRoute(fragment: string, inReport: boolean): Route {
   }
   const [view, ...rest] = parts
   if (view === 'problem' && rest[0] !== undefined) {
-    const seed = /^s\d+$/.test(rest[1] ?? '') ? Number(rest[1].slice(1)) : null
-    return { view, run, id: rest[0], seed }
+    const [id, ...choices] = rest
+    const seed = choices.find((choice) => /^s\d+$/.test(choice))
+    const arms = choices.find((choice) => choice.startsWith('arms:'))
+    return {
+      view,
+      run,
+      id,
+      seed: seed === undefined ? null : Number(seed.slice(1)),
+      arms: arms === undefined ? null : arms.slice('arms:'.length).split('+'),
+    }
   }
   if (view === 'training' && rest[2] !== undefined) {
-    return { view, run, job: rest[0], step: Number(rest[1]), id: rest[2] }
+    const board = /^b\d+$/.test(rest[3] ?? '') ? Number(rest[3].slice(1)) : 0
+    return { view, run, job: rest[0], step: Number(rest[1]), id: rest[2], board }
   }
   return { view: 'run', run, section: view === 'section' ? (rest[0] ?? null) : null }
 }
@@ -54,9 +63,18 @@ export function fragmentOf(route: Route): string {
   if (route.view === 'compare') return path('compare', ...route.runs)
   const run = route.run === null ? [] : ['run', route.run]
   if (route.view === 'problem') {
-    return path(...run, 'problem', route.id, ...(route.seed === null ? [] : [`s${route.seed}`]))
+    return path(
+      ...run,
+      'problem',
+      route.id,
+      ...(route.seed === null ? [] : [`s${route.seed}`]),
+      ...(route.arms === null ? [] : [`arms:${route.arms.join('+')}`]),
+    )
   }
-  if (route.view === 'training') return path(...run, 'training', route.job, route.step, route.id)
+  if (route.view === 'training') {
+    const board = route.board === 0 ? [] : [`b${route.board}`]
+    return path(...run, 'training', route.job, route.step, route.id, ...board)
+  }
   return path(...run, ...(route.section === null ? [] : ['section', route.section]))
 }
 

@@ -1,12 +1,14 @@
 /** The server's first page: all runs in its folder, and two of them side by side. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
+import { changeSentence, trainingSentence } from '../report/sentences.ts'
 import type { RunListing, RunView } from '../view/types.ts'
 import { Wide } from './controls.tsx'
 import { ArmsFigure, TrainingFigures } from './figures.tsx'
-import { flat, signed } from './format.ts'
+import { difference } from './format.ts'
 import { Bar, Section, Verdict } from './overview.tsx'
 import { fragmentOf, go } from './route.ts'
+import { differingSettings } from './settings.ts'
 import { fetchRun, listRuns } from './source.ts'
 
 /** How often the list is asked for again, in milliseconds. */
@@ -56,11 +58,10 @@ export function Runs() {
                   </th>
                   <th scope="col">Run</th>
                   <th scope="col">State</th>
-                  <th scope="col">Verdict</th>
-                  <th scope="col" class="number">
-                    Recipe minus baseline
-                  </th>
+                  <th scope="col">Training</th>
+                  <th scope="col">The change</th>
                   <th scope="col">Task and model</th>
+                  <th scope="col">Arms</th>
                   <th scope="col">Seeds</th>
                   <th scope="col">Changed</th>
                 </tr>
@@ -86,15 +87,17 @@ export function Runs() {
                         <Bar what={`${run.name}, share done`} done={run.done} of={1} percent />
                       )}
                     </td>
-                    <td>{run.delta?.verdict ?? ''}</td>
-                    <td class="number">
-                      {run.delta
-                        ? `${signed(run.delta.recipeVsBaseline)} [${run.delta.ci95.map(signed).join(', ')}]`
-                        : ''}
+                    <td>{run.found ? trainingSentence(run.found).headline : ''}</td>
+                    <td>
+                      {run.found ? changeSentence(run.found).headline : ''}
+                      {run.found?.contrasts.length === 1 ? (
+                        <div class="muted">{difference(run.found.contrasts[0])}</div>
+                      ) : null}
                     </td>
                     <td>
                       {run.task}, {run.model}
                     </td>
+                    <td>{run.arms.join(', ')}</td>
                     <td>{run.seeds.join(', ')}</td>
                     <td>{new Date(run.changed).toLocaleString()}</td>
                   </tr>
@@ -141,9 +144,7 @@ export function Compare({ runs }: { runs: [string, string] }) {
   }, [a, b])
   if (views === null) return <p class="muted">Loading</p>
   if (typeof views === 'string') return <p class="warning">{views}</p>
-  const settings = views.map((run) => new Map(settingsOf(run)))
-  const keys = [...new Set(settings.flatMap((each) => [...each.keys()]))]
-  const different = keys.filter((key) => settings[0].get(key) !== settings[1].get(key))
+  const different = differingSettings(views[0], views[1])
   return (
     <>
       <p>
@@ -166,11 +167,11 @@ export function Compare({ runs }: { runs: [string, string] }) {
                 </tr>
               </thead>
               <tbody>
-                {different.map((key) => (
-                  <tr key={key}>
-                    <th scope="row">{key}</th>
-                    {settings.map((each, i) => (
-                      <td key={runs[i]}>{each.get(key) ?? <span class="muted">absent</span>}</td>
+                {different.map(([name, ...values]) => (
+                  <tr key={name}>
+                    <th scope="row">{name}</th>
+                    {runs.map((each, i) => (
+                      <td key={each}>{values[i] ?? <span class="muted">absent</span>}</td>
                     ))}
                   </tr>
                 ))}
@@ -194,11 +195,3 @@ export function Compare({ runs }: { runs: [string, string] }) {
     </>
   )
 }
-
-const settingsOf = (run: RunView): [string, string][] => [
-  ['model', run.model],
-  ['seeds', run.seeds.join(', ')],
-  ['arms', run.arms.join(', ')],
-  ...flat(run.config),
-  ...Object.entries(run.versions).map(([key, value]): [string, string] => [`versions.${key}`, value]),
-]

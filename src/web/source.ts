@@ -24,7 +24,7 @@ export interface RunSource {
   /** Changes when the server has read the run's files anew: texts asked for before may have been refused. */
   edition: Signal<string>
   text: (board: number) => Promise<BoardText>
-  /** Boards with a note or reply that holds `needle`, in lower case, a portion at a time. */
+  /** Boards with a post that holds `needle`, in lower case, a portion at a time. */
   search: (needle: string, stop: AbortSignal) => AsyncGenerator<{ found: number[]; share: number }>
   close: () => void
 }
@@ -34,7 +34,7 @@ export const noBoards: BoardColumns = {
   step: [],
   problem: [],
   flags: '',
-  problems: { id: [], question: [], gold: [] },
+  problems: { id: [], question: [], gold: [], parts: [] },
 }
 
 const element = (id: string) => document.getElementById(id)?.textContent ?? ''
@@ -113,8 +113,8 @@ export function embeddedSource(): RunSource {
   }
 }
 
-export const holds = ({ notes, replies }: BoardText, needle: string): boolean =>
-  [...notes, ...replies].some(({ text }) => text.toLowerCase().includes(needle))
+export const holds = ({ rounds }: BoardText, needle: string): boolean =>
+  rounds.flat().some(({ text }) => text.toLowerCase().includes(needle))
 
 /** The run `name` at this page's server, followed live. */
 export function liveSource(name: string): RunSource {
@@ -229,6 +229,7 @@ function joined(a: BoardColumns, b: BoardColumns): BoardColumns {
       id: a.problems.id.concat(b.problems.id),
       question: a.problems.question.concat(b.problems.question),
       gold: a.problems.gold.concat(b.problems.gold),
+      parts: a.problems.parts.concat(b.problems.parts),
     },
   }
 }

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JobView } from '../view/types.ts'
+import type { JobView, Side } from '../view/types.ts'
 import { curves, movingMean } from './curves.ts'
 import { csv, duration, flat } from './format.ts'
+import { postsOf, postTitle, readsOf, roundTitle } from './names.ts'
 import { fragmentOf, parseRoute, type Route } from './route.ts'
 import { answerSpan, pieces } from './texts.ts'
 
@@ -64,6 +65,14 @@ describe('settings as paths', () => {
       ['none', 'null'],
     ])
   })
+  it('counts the members of a list that have settings of their own', () => {
+    expect(flat({ rounds: [{ name: 'note', speakers: [0, 1] }, { name: 'reply' }], none: [] })).toEqual([
+      ['rounds.1.name', 'note'],
+      ['rounds.1.speakers', '[0,1]'],
+      ['rounds.2.name', 'reply'],
+      ['none', '[]'],
+    ])
+  })
 })
 
 describe('durations', () => {
@@ -88,8 +97,18 @@ describe('addresses', () => {
         run,
         id: name,
         seed: fc.option(fc.nat(), { nil: null }),
+        arms: fc.option(fc.array(fc.stringMatching(/^[A-Za-z][A-Za-z0-9_-]{0,39}$/), { minLength: 1 }), {
+          nil: null,
+        }),
       }),
-      fc.record({ view: fc.constant('training' as const), run, job: name, step: fc.nat(), id: name }),
+      fc.record({
+        view: fc.constant('training' as const),
+        run,
+        job: name,
+        step: fc.nat(),
+        id: name,
+        board: fc.nat(),
+      }),
     ]
     if (!report) {
       views.push(
@@ -114,23 +133,108 @@ describe('addresses', () => {
   })
 })
 
+describe('names', () => {
+  const round = (name: string, speakers: number[]) => ({ name, speakers, sees: null })
+  const seats = ['copy 1', 'copy 2', 'critic']
+  const rounds = [
+    round('note', [0, 1, 2]),
+    round('turn 2', [0, 1, 2]),
+    round('reply', [0, 1]),
+    round('answer', [2]),
+  ]
+  const side = { seats, rounds }
+
+  it('of rounds are of their posts', () => {
+    expect(rounds.map(postsOf)).toEqual(['notes', 'turn 2', 'replies', 'answer'])
+    expect(postsOf(round('play', [0, 1]))).toBe('plays')
+    const of = (...rounds: Side['rounds']) => ({ rounds }) as Side
+    expect(roundTitle([of(round('note', [0, 1])), of(round('note', [0, 1]))], 0)).toBe('Notes')
+    expect(roundTitle([of(round('note', [0, 1])), of(round('turn 1', [0, 1]))], 0)).toBe('Round 1')
+  })
+  it('of posts are of their round, or of a seat with a name of its own', () => {
+    expect([
+      postTitle(side, 0, 1),
+      postTitle(side, 1, 1),
+      postTitle(side, 0, 2),
+      postTitle(side, 3, 2),
+    ]).toEqual(['Note 2', 'Copy 2', 'Critic', 'Critic'])
+  })
+  it.each<[string, [number, number][]]>([
+    ['nothing', []],
+    ['note 2', [[0, 1]]],
+    [
+      'note 1, critic',
+      [
+        [0, 0],
+        [0, 2],
+      ],
+    ],
+    [
+      'all notes',
+      [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+      ],
+    ],
+    [
+      'all of turn 2',
+      [
+        [1, 0],
+        [1, 1],
+        [1, 2],
+      ],
+    ],
+    [
+      'all notes; turn 2: copy 1',
+      [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [1, 0],
+      ],
+    ],
+    ['critic', [[3, 2]]],
+  ])('say that a post read %s', (words, reads) => {
+    expect(readsOf(side, { reads })).toBe(words)
+  })
+})
+
 describe('curves', () => {
-  const job = (seed: number, rewards: number[]) =>
+  const sides = [{ arm: null }, { arm: 0 }, { arm: 1 }] as Side[]
+  const job = (seed: number | null, rewards: (number | null)[], side = 2) =>
     ({
-      role: 'recipe',
+      side,
       seed,
-      trace: rewards.map((reward, i) => ({ step: i + 1, reward })),
+      trace: { step: rewards.map((_, i) => i + 1), measures: { reward: rewards } },
     }) as unknown as JobView
+  const reward = (jobs: JobView[]) => curves(jobs, sides, ({ measures }) => measures.reward)
 
   it('are the mean over the seeds that have reached a step, between the lowest and the highest', () => {
-    const [curve] = curves([job(17, [0, 0, 0, 0]), job(18, [1, 1, 1])], 'reward')
+    const [curve] = reward([job(17, [0, 0, 0, 0]), job(18, [1, 1, 1])])
+    expect(curve.side).toBe(sides[2])
     expect(curve.mean.map(({ mean, low, high }) => [mean, low, high])).toEqual([
       [0.5, 0, 1],
       [0.5, 0, 1],
       [0.5, 0, 1],
       [0, 0, 0],
     ])
-    expect(curves([job(17, [])], 'reward')).toEqual([])
+    expect(reward([job(17, [])])).toEqual([])
+  })
+
+  it('are one for each arm, and leave out what was not measured', () => {
+    const found = reward([
+      job(17, [null, 1, null, 0]),
+      job(17, [1, 1], 1),
+      job(null, [1], 0),
+      job(18, [null]),
+    ])
+    expect(found.map(({ side, seeds }) => [side.arm, seeds.map(({ values }) => values.length)])).toEqual([
+      [0, [2]],
+      [1, [2]],
+    ])
+    expect(found[1].mean.map(({ step }) => step)).toEqual([2, 4])
+    expect(curves([job(17, [1])], sides, () => undefined)).toEqual([])
   })
 
   it('are smoothed around each step, with fewer at the ends', () => {

@@ -2,6 +2,7 @@
  * Writes a run folder of any size without a model, for tests and benchmarks of what shows runs: real questions and real
  * protocols, made-up posts that are right as often as they are told to be. Its figures say nothing about any policy.
  */
+import { createHash } from 'node:crypto'
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { countEpisodes } from '../../board/counts.ts'
@@ -18,8 +19,10 @@ import { own, ring, shared } from '../../board/sights.ts'
 import { type Episode, type Post, postOf } from '../../board/types.ts'
 import { readOutcome } from '../../experiment/job.ts'
 import { summarise } from '../../experiment/results.ts'
-import { writeJsonAtomic } from '../../files.ts'
+import { writeFileAtomic } from '../../files.ts'
 import { type Random, random } from '../../random.ts'
+import { recordText, resultsText } from '../../record/folder.ts'
+import { progressText } from '../../record/job-log.ts'
 import { type Job, planJobs } from '../../record/plan.ts'
 import {
   type ArmRecord,
@@ -113,8 +116,14 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
     identity: {
       shared: {
         task: { name: task.name, ...task.config },
-        data: { train: split.train.length, holdout: split.holdout.length, dropped: split.dropped, sha256: '00' },
+        data: {
+          train: split.train.length,
+          holdout: split.holdout.length,
+          dropped: split.dropped,
+          sha256: '00',
+        },
         evaluation: { baseRuns: 3, problemsAtOnce: 40, sampling, readTokens: null },
+        template: {},
         grader,
         engine: { name: 'made up' },
         versions,
@@ -143,7 +152,7 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
   }
   await mkdir(folder, { recursive: true })
   await rm(join(folder, 'results.json'), { force: true })
-  await writeJsonAtomic(join(folder, 'experiment.json'), record)
+  await writeFileAtomic(join(folder, 'experiment.json'), recordText(record))
 
   const jobs = planJobs(record)
   for (const job of jobs.slice(0, choices.stopAfter)) {
@@ -169,11 +178,9 @@ export async function writeSyntheticRun(folder: string, choices: SyntheticRun = 
       failed: failed === undefined ? [] : [{ job: failed, why: 'step 3 failed: made up.' }],
       finishedAt: '2026-01-01T00:00:00.000Z',
     },
-    await Promise.all(
-      jobs.filter(({ name }) => name !== failed).map((job) => readOutcome(folder, job)),
-    ),
+    await Promise.all(jobs.filter(({ name }) => name !== failed).map((job) => readOutcome(folder, job))),
   )
-  await writeJsonAtomic(join(folder, 'results.json'), results)
+  await writeFileAtomic(join(folder, 'results.json'), resultsText(results))
 }
 
 function armRecord(
@@ -250,16 +257,19 @@ async function writeJob(folder: string, job: Job, writing: JobWriting): Promise<
     }
     await rollouts.write({ phase: 'evaluation', ...one })
   }
-  const bytes = { metrics: await metrics.close(), rollouts: await rollouts.close() }
-  await writeJsonAtomic(join(path, 'progress.json'), {
+  const written = { metrics: await metrics.close(), rollouts: await rollouts.close() }
+  const progress: Progress = {
     schemaVersion,
     steps: taken,
     trained: true,
     tokens,
     evaluated: holdout.length,
-    bytes,
+    bytes: { metrics: written.metrics.bytes, rollouts: written.rollouts.bytes },
+    sha256: { metrics: written.metrics.sha256, rollouts: written.rollouts.sha256 },
+    checkpoint: {},
     seconds: { train: taken * 0.61, evaluation: holdout.length * 0.01 },
-  } satisfies Progress)
+  }
+  await writeFileAtomic(join(path, 'progress.json'), progressText(job.name, progress))
 }
 
 /** Plays a problem with posts that are right by chance: the later a round the surer, and surer beside a right post. */
@@ -375,15 +385,17 @@ function working(problems: readonly Problem[], stream: Random, sentences: number
   }).join('\n')
 }
 
-/** A file of JSON lines; `close` returns its bytes. */
+/** A file of JSON lines; `close` returns its bytes and their SHA-256. */
 async function lines(path: string) {
   const file = await open(path, 'w')
+  const hash = createHash('sha256')
   let waiting: string[] = []
   let bytes = 0
   const flush = async () => {
     const text = waiting.join('')
     waiting = []
     bytes += Buffer.byteLength(text)
+    hash.update(text)
     await file.writeFile(text)
   }
   return {
@@ -394,7 +406,7 @@ async function lines(path: string) {
     async close() {
       await flush()
       await file.close()
-      return bytes
+      return { bytes, sha256: hash.digest('hex') }
     },
   }
 }
