@@ -34,7 +34,9 @@ describe('flags of the engine tinker', () => {
     const [here, there] = await Promise.all(
       urls.map((url) => {
         const experiment = withFlags(defineExperiment(), { ...flags, url: [url] })
-        const found: FoundModels = new Map([[flags.model, { name: 'm', folder: '', commit: null, sha256: 'f00' }]])
+        const found: FoundModels = new Map([
+          [flags.model, { name: 'm', folder: '', commit: null, sha256: 'f00' }],
+        ])
         return recordOf(experiment, found, { train: [], holdout: [], dropped: 0 })
       }),
     )

@@ -149,6 +149,8 @@ const traceSchema = z.strictObject({
 })
 
 export const resultsSchema = z.strictObject({
+  /** Of the file: a checksum of all that stands in it beside. */
+  seal: z.string().optional(),
   schemaVersion: z.literal(schemaVersion),
   model: z.strictObject({ name: z.string(), sha256: z.string() }),
   task: z.strictObject({ name: z.string(), train: count, holdout: count }),

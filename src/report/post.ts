@@ -1,6 +1,7 @@
 /** post.md: the finding in under 280 characters, with its interval and its verdict. Pure: reads results.json alone. */
-import type { Results } from '../record/results.ts'
+
 import { printableLine } from '../printable.ts'
+import type { Results } from '../record/results.ts'
 import { difference, level, three } from './numbers.ts'
 import { changeSentence, type Sentence, trainingSentence } from './sentences.ts'
 

@@ -1,6 +1,7 @@
 /** The result tables with what they rest on, for a terminal and as Markdown. Pure: reads results.json alone. */
-import type { Results } from '../record/results.ts'
+
 import { printableLine } from '../printable.ts'
+import type { Results } from '../record/results.ts'
 import { checkLines } from './checks.ts'
 import { columns, hasTwoRounds, roundColumns, roundRows, tableHeader, tableRows } from './rows.ts'
 import { changeSentence, said, trainingSentence } from './sentences.ts'
@@ -21,7 +22,9 @@ export function tableText(results: Results, width = 120): string {
   return [
     title(results),
     '',
-    ...[trainingSentence, changeSentence].flatMap((of) => wrapped(printableLine(said(of(results))), width, 2)),
+    ...[trainingSentence, changeSentence].flatMap((of) =>
+      wrapped(printableLine(said(of(results))), width, 2),
+    ),
     '',
     ...table,
     ...(rows === all ? [] : ['Each seed has its row in table.md.']),

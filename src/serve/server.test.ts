@@ -78,7 +78,9 @@ describe('what the server gives', () => {
     const listed = JSON.parse((await ask('/api/runs')).body) as RunListing[]
     // The linked folder is not in it, and the broken one says why.
     expect(listed.map(({ name }) => name).sort()).toEqual(['a', 'b'])
-    expect(listed.find(({ name }) => name === 'b')?.problem).toMatch(/experiment\.json was not written by message-board, or is damaged/)
+    expect(listed.find(({ name }) => name === 'b')?.problem).toMatch(
+      /experiment\.json was not written by message-board, or is damaged/,
+    )
     expect(JSON.parse((await ask('/api/runs/a')).body)).toMatchObject({
       name: 'a',
       arms: ['baseline', 'recipe'],

@@ -10,14 +10,26 @@ export interface FamilyInput extends BootstrapOptions {
   facts?: Readonly<Record<string, EvaluationFacts>>
   alpha?: number
 }
-export interface Contrast extends Comparison { arm: string; against: string }
+export interface Contrast extends Comparison {
+  arm: string
+  against: string
+}
 export function compareFamily({ arms, pairs, facts, alpha = 0.05, ...rest }: FamilyInput): Contrast[] {
   return pairs.map(({ arm, against }) => {
-    const input: CompareInput = { ...rest, baseline: arms[against], recipe: arms[arm], alpha: alpha / pairs.length, facts: facts && { baseline: facts[against], recipe: facts[arm] } }
+    const input: CompareInput = {
+      ...rest,
+      baseline: arms[against],
+      recipe: arms[arm],
+      alpha: alpha / pairs.length,
+      facts: facts && { baseline: facts[against], recipe: facts[arm] },
+    }
     return { arm, against, ...compare(input) }
   })
 }
-export function trainingHelped(trained: readonly SeedScores[], base: readonly SeedScores[]): { delta: number; ci95: Interval; p: number; verdict: Verdict; why: string } {
+export function trainingHelped(
+  trained: readonly SeedScores[],
+  base: readonly SeedScores[],
+): { delta: number; ci95: Interval; p: number; verdict: Verdict; why: string } {
   const { delta, ci95, p, verdict, why } = compare({ baseline: base, recipe: trained, baseRuns: [] })
   return { delta, ci95, p, verdict, why }
 }

@@ -11,7 +11,6 @@ export {
   type EvaluationFacts,
   type Verdict,
 } from './compare.ts'
-export { type Contrast, compareFamily, type FamilyInput, trainingHelped } from './family.ts'
 export { layOut, type ProblemScores, type SeedScores } from './design.ts'
 export {
   bootstrapMean,
@@ -23,6 +22,7 @@ export {
   passHatK,
   type Rollouts,
 } from './estimate.ts'
+export { type Contrast, compareFamily, type FamilyInput, trainingHelped } from './family.ts'
 export { type HackScan, hackScan, type ScannedFeature, type ScanOptions, type ScanRow } from './hack-scan.ts'
 export { type EvalVariance, evalVariance, type NoiseBand, noiseBand } from './noise.ts'
 export {

@@ -51,7 +51,7 @@ export function sampleRecord(changes: Partial<RunRecord> = {}): RunRecord {
           readTokens: null,
         },
         template: {},
-      grader: { name: 'math', version: '1' },
+        grader: { name: 'math', version: '1' },
         engine: { name: 'onnx' },
         versions: { engine: '1' },
       },
