@@ -8,7 +8,7 @@ import { play } from '../board/play.ts'
 import { policyWriter } from '../board/policy-writer.ts'
 import type { Final } from '../board/protocol.ts'
 import { UserError } from '../errors.ts'
-import type { LocateOptions } from '../hub/model.ts'
+import type { LocateOptions } from '../hub/locate.ts'
 import type { ContrastResult } from '../record/results.ts'
 import {
   type CompareInput,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HubOptions } from '../hub/repository.ts'
 import { type FakeHub, type FakeRepository, startFakeHub } from '../hub/testing/fake-hub.ts'
-import { fromFile } from './files.ts'
+import { fromFile } from './from-file.ts'
 import { gsm8k, math, svamp } from './named.ts'
 import type { Problem } from './types.ts'
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { UserError } from '../errors.ts'
 import { random } from '../random.ts'
-import { fromFile } from './files.ts'
+import { fromFile } from './from-file.ts'
 import { readParquet } from './parquet.ts'
 
 const own = join(import.meta.dirname, 'fixtures/hub/own')

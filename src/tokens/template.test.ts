@@ -102,10 +102,8 @@ describe('refuses', () => {
     ],
     ['a long source', 'x'.repeat(300_000), /has 300000 characters/],
     ['blanks without end', `{{ 1 }}${' '.repeat(5000)}`, /more than 4096 blanks/],
-  ])('%s, in a moment', (_, source, message) => {
-    const started = process.cpuUsage()
+    // By count, not by the clock: each message is of a bound that was reached. One that is not fails by its timeout.
+  ])('%s', { timeout: 60_000 }, (_, source, message) => {
     expect(() => render(source, { x: 'x'.repeat(1_000_000) })).toThrow(message)
-    const { user, system } = process.cpuUsage(started)
-    expect((user + system) / 1000).toBeLessThan(5000)
   })
 })

@@ -129,7 +129,7 @@ describe.each([
   })
 })
 
-// transformers made these of the fixtures above (scripts/golden/templates.py).
+// transformers made these of the fixtures above (test/golden/templates.py).
 interface Variant {
   name: string
   base: string

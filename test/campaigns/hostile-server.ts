@@ -7,8 +7,9 @@
 import { access, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { shared } from '../../src/board/reads.ts'
-import { playWith } from '../../src/board/rounds.ts'
+import { play as playBoards } from '../../src/board/play.ts'
+import { resolveProtocol } from '../../src/board/protocol.ts'
+import { board } from '../../src/board/protocols.ts'
 import { openEndpoint } from '../../src/endpoint/chat.ts'
 import { completion, startChatServer } from '../../src/endpoint/testing/chat-server.ts'
 import { openEndpointWriter } from '../../src/endpoint/writer.ts'
@@ -60,15 +61,17 @@ async function endpointRound(stream: Random, folder: string, happens: () => void
     const sampling = { maxTokens: 30, temperature: 1, topP: 1 }
     const problems = [1, 2].map((i) => ({ id: `p${i}`, question: `What is ${i} + ${i}?`, gold: `${2 * i}` }))
     try {
-      const { played } = await playWith(writer.write, problems, {
-        copies: 2,
-        reads: shared,
-        notes: sampling,
-        replies: sampling,
-        grader: mathGrader,
-        seed: ['evaluation', 1],
-      })
-      const posts = played.flatMap(({ board }) => [...board.notes, ...board.replies])
+      const { played } = await playBoards(
+        writer.write,
+        problems.map((problem) => ({ problem })),
+        {
+          protocol: resolveProtocol(board(), { copies: 2, noteTokens: 30, replyTokens: 30 }),
+          sampling: [sampling, sampling],
+          grader: mathGrader,
+          seed: ['evaluation', 1],
+        },
+      )
+      const posts = played.flatMap(({ episode }) => episode.rounds.flat())
       if (posts.length !== 8 || posts.some(({ tokens }) => !(tokens >= 0 && tokens < 1e10))) {
         throw new Error(`the boards are not whole: ${JSON.stringify(posts).slice(0, 300)}`)
       }
@@ -128,7 +131,7 @@ async function tinkerRound(
     try {
       const policy = await engine.createPolicy({ lora })
       const options = { maxTokens: 4, temperature: 1, topP: 1, stop: [2] }
-      const [samples] = await policy.sample([{ prompt: [5, 6], n: 2, seed: 1 }], options)
+      const [samples] = await policy.sample([{ prompt: [5, 6], seeds: [1, 2] }], options)
       const batch = samples.map(({ tokens, logprobs }) => ({
         prompt: [5, 6],
         completion: tokens,

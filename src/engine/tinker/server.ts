@@ -3,7 +3,7 @@ import { LostError, UserError } from '../../errors.ts'
 import type { Completion, LoraOptions, SampleOptions, SampleRequest } from '../contract.ts'
 import { noStep, type TrainingCapabilities, tryTraining } from './capabilities.ts'
 import { type Client, Forgotten, Refused } from './client.ts'
-import { type RemoteModel, remoteModel, usualAlpha } from './model.ts'
+import { type RemoteModel, remoteModel, usualAlpha } from './remote.ts'
 import { completionOf, sampleBody } from './sampling.ts'
 import {
   anySchema,
