@@ -1,5 +1,5 @@
 /**
- * The normal, Student t and chi-square distributions: cumulative probabilities and quantiles, pure numbers in and
+ * The normal, Student t, F and chi-square distributions: cumulative probabilities and quantiles, pure numbers in and
  * out. Written here because the typed libraries that are accurate enough bring some two hundred packages with
  * them; accuracy is held against SciPy in the tests (relative error below 1e-10).
  */
@@ -102,6 +102,12 @@ export function tTails(t: number, df: number): number {
   const square = t * t
   if (square < df) return 1 - incompleteBeta(square / (df + square), 0.5, df / 2)
   return incompleteBeta(df / (df + square), df / 2, 0.5)
+}
+
+/** P(F > f) for Fisher's F with `above` and `below` > 0 degrees of freedom, f >= 0. */
+export function fTail(f: number, above: number, below: number): number {
+  if (f === Number.POSITIVE_INFINITY) return 0
+  return incompleteBeta(below / (below + above * f), below / 2, above / 2)
 }
 
 /** The p-quantile of Student's t, p in (0, 1). tQuantile(0.975, 2) = 4.30. */

@@ -3,14 +3,7 @@
  * gives plain records; touches nothing else of the project but the seeded randomness and the error class.
  */
 
-export {
-  type ArmSummary,
-  type CompareInput,
-  type Comparison,
-  compare,
-  type EvaluationFacts,
-  type Verdict,
-} from './compare.ts'
+export { type CompareInput, type Comparison, compare } from './compare.ts'
 export { layOut, type ProblemScores, type SeedScores } from './design.ts'
 export {
   bootstrapMean,
@@ -22,6 +15,7 @@ export {
   passHatK,
   type Rollouts,
 } from './estimate.ts'
+export { type ArmSummary, type Contrast, compareFamily, type FamilyInput } from './family.ts'
 export { type HackScan, hackScan, type ScannedFeature, type ScanOptions, type ScanRow } from './hack-scan.ts'
 export { type EvalVariance, evalVariance, type NoiseBand, noiseBand } from './noise.ts'
 export {
@@ -43,3 +37,5 @@ export {
   type Speed,
   seedsToResolve,
 } from './power.ts'
+export { type TrainingEffect, type TrainingInput, trainingHelped } from './training.ts'
+export type { EvaluationFacts, Pair, Verdict } from './verdict.ts'
