@@ -21,7 +21,9 @@ import type { BootstrapOptions } from './estimate.ts'
 import { type ArmSummary, type Contrast, compareFamily, type FamilyInput } from './family.ts'
 import type { EvaluationFacts, Pair } from './verdict.ts'
 
-export interface CompareInput extends BootstrapOptions, Pick<FamilyInput, 'baseRuns' | 'flatWithin' | 'alpha'> {
+export interface CompareInput
+  extends BootstrapOptions,
+    Pick<FamilyInput, 'baseRuns' | 'flatWithin' | 'alpha'> {
   baseline: readonly SeedScores[]
   recipe: readonly SeedScores[]
   /** The trained proxy on the same evaluations, scores in [0, 1]; absent where the reward is the target. */
@@ -30,8 +32,7 @@ export interface CompareInput extends BootstrapOptions, Pick<FamilyInput, 'baseR
 }
 
 /** The contrast of the recipe with the baseline. */
-export interface Comparison
-  extends Omit<Contrast, 'arm' | 'against' | 'summaries' | 'pooled' | 'problems'> {
+export interface Comparison extends Omit<Contrast, 'arm' | 'against' | 'summaries' | 'pooled' | 'problems'> {
   baseline: ArmSummary
   recipe: ArmSummary
   counts: { problems: number; baselineSeeds: number; recipeSeeds: number }

@@ -180,6 +180,9 @@ export function problemSpreadOf(differences: readonly number[]): Spread['problem
   return { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
 }
 
+/** What an arm tells of the spread between seeds. */
+type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
+
 /** An arm that spreads more than the others by so unlikely a factor is not taken to spread as they do. */
 const ALIKE = 0.2
 
@@ -194,12 +197,12 @@ const ALIKE = 0.2
  * arms that hardly spread bring degrees of freedom but no narrower W.
  */
 export function seedSpreadOf(
-  sides: readonly ArmTable[],
-  others: readonly ArmTable[],
+  sides: readonly SeedsOf[],
+  others: readonly SeedsOf[],
   problems: number,
 ): { seeds: SeedSpread | null; pooled: boolean } {
   if (sides.some((arm) => arm.seeds.length < 2)) return { seeds: null, pooled: false }
-  const sum = (part: (arm: ArmTable) => number) => sides.reduce((total, arm) => total + part(arm), 0)
+  const sum = (part: (arm: SeedsOf) => number) => sides.reduce((total, arm) => total + part(arm), 0)
   const share = sum((arm) => 1 / arm.seeds.length)
   const sameSize = sides.every((arm) => arm.seeds.length === sides[0].seeds.length)
   const own: SeedSpread = {
@@ -225,14 +228,14 @@ export function seedSpreadOf(
 }
 
 /** Means over arms with two seeds or more, each weighed by its degrees of freedom. */
-function pool(arms: readonly ArmTable[]): { variance: number; interaction: number; df: number } {
+function pool(arms: readonly SeedsOf[]): { variance: number; interaction: number; df: number } {
   const df = arms.reduce((total, arm) => total + arm.seeds.length - 1, 0)
-  const average = (part: (arm: ArmTable) => number) =>
+  const average = (part: (arm: SeedsOf) => number) =>
     arms.reduce((total, arm) => total + (arm.seeds.length - 1) * part(arm), 0) / df
   return { variance: average((arm) => arm.seedVariance), interaction: average((arm) => arm.interaction), df }
 }
 
-function spreadsAlike(arm: ArmTable, arms: readonly ArmTable[]): boolean {
+function spreadsAlike(arm: SeedsOf, arms: readonly SeedsOf[]): boolean {
   const others = arms.filter((other) => other !== arm)
   if (others.length === 0 || arm.seedVariance === 0) return true
   const { variance, df } = pool(others)

@@ -24,7 +24,14 @@ import { type BootstrapOptions, bootstrapMean, covariance, type Interval } from 
 import { halfWidth, pValue, type Spread } from './interval.ts'
 import { type NoiseBand, noiseBand } from './noise.ts'
 import { type Family, familyP, levelOfEach, type Member } from './simultaneous.ts'
-import { decide, type EvaluationFacts, factWarnings, type Pair, unpairedWarning, type Verdict } from './verdict.ts'
+import {
+  decide,
+  type EvaluationFacts,
+  factWarnings,
+  type Pair,
+  unpairedWarning,
+  type Verdict,
+} from './verdict.ts'
 
 export interface FamilyInput extends BootstrapOptions {
   /** Each arm's evaluations, by the arm's name: one for each training seed. All arms are evaluated on the same problems. */
@@ -198,7 +205,7 @@ export function familyOf(differences: readonly Difference[], { arms }: Pick<Tabl
       seeds: seedProduct(a, b) / Math.max(seedProduct(a, a), seedProduct(b, b)),
     })),
   )
-  return { members, shared: (i, j) => shared[i][j] }
+  return { members, shared }
 }
 
 /** Covariance that two differences have from the seeds, in variances of one seed: each arm's sign in both over its seeds. */

@@ -4,7 +4,15 @@
  */
 
 export { type CompareInput, type Comparison, compare } from './compare.ts'
-export { layOut, type ProblemScores, type SeedScores } from './design.ts'
+export {
+  type Design,
+  designOf,
+  layOut,
+  type ProblemScores,
+  type SeedScores,
+  type Tables,
+  tabulate,
+} from './design.ts'
 export {
   bootstrapMean,
   type Estimate,
@@ -36,6 +44,7 @@ export {
   type Sizes,
   type Speed,
   seedsToResolve,
+  seedsToResolveEach,
 } from './power.ts'
 export { type TrainingEffect, type TrainingInput, trainingHelped } from './training.ts'
 export type { EvaluationFacts, Pair, Verdict } from './verdict.ts'

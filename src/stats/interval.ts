@@ -40,8 +40,7 @@ export function tailsGiven(size: number, problems: Spread['problems'], excess: n
   const total = problems.variance + excess
   if (total === 0) return 0
   // Satterthwaite: only the problems' share of the total is uncertain here; the excess is given.
-  const df =
-    problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
+  const df = problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
   return tTails(size / Math.sqrt(total), df)
 }
 

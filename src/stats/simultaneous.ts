@@ -3,16 +3,16 @@
  *
  * Each difference has its generalised p-value (interval.ts). The smallest of m null p-values is below p with a chance
  * of at most m p (Bonferroni), and of less where the differences share what makes them uncertain. Two things are
- * shared here: the estimate of the spread between seeds, where it is pooled over the arms, and arms and problems, as
- * with Dunnett's one control. Given the seeds' part (a node of the integral in interval.ts), the differences are
- * normal with a known covariance, and the chance that any exceeds its bound is at most
- *   - 1 - product of (1 - tails), whatever the correlations (Sidak 1967, JASA 62:626), and
- *   - the sum of the tails less the chances of both along a spanning tree of the pairs (Hunter 1976; Worsley 1982,
- *     Biometrika 69:297).
- * The smaller of the two, integrated over the nodes, is an upper bound without simulation: never above m p, equal
- * under any order of the differences, and p itself for a single one.
+ * shared here: the estimate of the spread between seeds, where it is pooled over the arms, and arms and problems.
+ * Given the seeds' part (a node of the integral in interval.ts) the differences are normal, so the chance that none
+ * exceeds its bound is at least the product of each one's chance (Sidak 1967, JASA 62:626); and where all vary
+ * together, as those of several arms with one baseline do, the product is taken given what they have in common, and
+ * integrated over it (Dunnett 1955, JASA 50:1096). In common is taken to be their smallest covariance, so that this is
+ * exact for equal ones, and on the safe side otherwise. Averaged over the nodes, without simulation: never above m p,
+ * the same for any order of the differences, and p itself for a single one.
  */
 
+import { normalCdf, normalQuantile } from './distributions.ts'
 import { chiSquareNodes, halfWidth, type Spread, tailsGiven } from './interval.ts'
 
 /** One difference of the family. */
@@ -26,19 +26,18 @@ export interface Member {
 export interface Shared {
   /** Covariance of their problems' parts. */
   problems: number
-  /** Correlation of their seeds' parts, at least in size: 0.5 for two arms against one of as many seeds. */
+  /** Correlation of their seeds' parts: 0.5 for two arms against one of as many seeds. */
   seeds: number
 }
 
 export interface Family {
   members: readonly Member[]
-  /** Of members i and j, i other than j. */
-  shared: (i: number, j: number) => Shared
+  /** Of members i and j: shared[i][j]. */
+  shared: readonly (readonly Shared[])[]
 }
 
-/** The chance, or an upper bound of it, that the smallest of the family's null p-values is at most p. */
-export function familyP(p: number, family: Family): number {
-  const { members } = family
+/** The chance that the smallest of the family's null p-values is at most p, or an upper bound of it. */
+export function familyP(p: number, { members, shared }: Family): number {
   if (members.length === 1) return p
   const bonferroni = Math.min(1, members.length * p)
   const pooled = members.flatMap(({ spread, pooled }, index) =>
@@ -46,15 +45,19 @@ export function familyP(p: number, family: Family): number {
       ? [{ index, problems: spread.problems, seeds: spread.seeds, half: halfWidth(spread, Math.min(1, p)) }]
       : [],
   )
-  if (pooled.length < 2 || bonferroni === 0) return bonferroni
+  if (pooled.length < 2 || p <= 0) return bonferroni
   let any = 0
   for (const { dfOverX, weight } of chiSquareNodes(pooled[0].seeds.df)) {
     const given = pooled.map(({ index, problems, seeds, half }): Given => {
       const excess = Math.max(0, seeds.variance * dfOverX - seeds.floor)
-      const deviation = Math.sqrt(problems.variance + excess)
-      return { index, tails: tailsGiven(half, problems, excess), size: half / deviation, deviation, excess }
+      return {
+        index,
+        tails: tailsGiven(half, problems, excess),
+        variance: problems.variance + excess,
+        excess,
+      }
     })
-    any += weight * Math.min(sidak(given), hunter(given, family.shared))
+    any += weight * (1 - noneBeyond(given, inCommon(given, shared)))
   }
   return Math.min(bonferroni, any + (members.length - pooled.length) * p)
 }
@@ -74,56 +77,54 @@ export function levelOfEach(family: Family, alpha: number): number {
   return level
 }
 
-/** A difference at a node: its two-sided tail beyond its bound, and that bound in its standard deviations. */
+/** A difference, the seeds' part being given: its chance to lie beyond its bound, and its variance. */
 interface Given {
   index: number
   tails: number
-  size: number
-  deviation: number
+  variance: number
+  /** The seeds' part of the variance. */
   excess: number
 }
 
-const sidak = (given: readonly Given[]): number =>
-  1 - given.reduce((product, { tails }) => product * (1 - tails), 1)
-
-/** Prim's tree over the largest correlations, each edge taking the chance of both off the sum. */
-function hunter(given: readonly Given[], shared: Family['shared']): number {
-  const correlation = (a: Given, b: Given): number => {
-    const { problems, seeds } = shared(a.index, b.index)
-    // Two estimates of one spread differ where an arm's own is the larger: the smaller is what they share.
-    const both = problems + seeds * Math.min(a.excess, b.excess)
-    return Math.min(1, Math.abs(both) / (a.deviation * b.deviation))
+/** The variance that all differences have in common, their signs turned so that they vary with the first one; 0 for none. */
+function inCommon(given: readonly Given[], shared: Family['shared']): number {
+  const covariance = (a: Given, b: Given): number => {
+    const { problems, seeds } = shared[a.index][b.index]
+    // Two estimates of one spread differ where two arms' own is the larger: the smaller is what they share.
+    return problems + seeds * Math.min(a.excess, b.excess)
   }
-  let sum = given[0].tails
-  const left = given.slice(1).map((to) => ({ to, from: given[0], correlation: correlation(given[0], to) }))
-  while (left.length > 0) {
-    const at = left.reduce((best, edge, i) => (edge.correlation > left[best].correlation ? i : best), 0)
-    const [edge] = left.splice(at, 1)
-    sum += edge.to.tails - bothTails(edge.from, edge.to, edge.correlation)
-    for (const other of left) {
-      const through = correlation(edge.to, other.to)
-      if (through > other.correlation) Object.assign(other, { from: edge.to, correlation: through })
+  const signs = given.map((each) => (covariance(given[0], each) < 0 ? -1 : 1))
+  let least = Math.min(...given.map(({ variance }) => variance))
+  for (let i = 0; i < given.length && least > 0; i++) {
+    for (let j = 0; j < i; j++) {
+      least = Math.min(least, signs[i] * signs[j] * covariance(given[i], given[j]))
     }
   }
-  return Math.min(1, sum)
+  return Math.max(0, least)
 }
 
-/** Nodes of the integral over the arc: its integrand is smooth, and 16 give six digits. */
-const NODES = 16
+/** Step of the integral over the common part, in its standard deviations: exact to six digits up to correlations of 0.9. */
+const STEP = 0.25
 
-/**
- * P(|A| > a and |B| > b) of two normals with correlation r in [0, 1]: that of independent ones, and the integral over
- * the correlation's arc of both signs' densities (Drezner and Wesolowsky 1990), by the midpoint rule.
- */
-function bothTails(a: Given, b: Given, r: number): number {
-  const arc = Math.asin(r)
-  const squares = a.size ** 2 + b.size ** 2
+/** The chance that no difference lies beyond its bound. */
+function noneBeyond(given: readonly Given[], common: number): number {
+  if (common === 0) return given.reduce((product, { tails }) => product * (1 - tails), 1)
+  const bounds = given.map(({ tails, variance }) => ({
+    size: tails > 0 ? -normalQuantile(tails / 2) : Number.POSITIVE_INFINITY,
+    along: Math.sqrt(common / variance),
+    // Differences that are one and the same leave nothing of their own.
+    own: Math.sqrt(Math.max(1e-6, 1 - common / variance)),
+  }))
   let sum = 0
-  for (let node = 0; node < NODES; node++) {
-    const angle = (arc * (node + 0.5)) / NODES
-    const product = 2 * a.size * b.size * Math.sin(angle)
-    const scale = 2 * Math.cos(angle) ** 2
-    sum += Math.exp((product - squares) / scale) - Math.exp(-(product + squares) / scale)
+  let weights = 0
+  for (let u = 0; u < 7; u += STEP) {
+    const weight = Math.exp(-(u * u) / 2) * (u === 0 ? 1 : 2)
+    weights += weight
+    sum += bounds.reduce(
+      (product, { size, along, own }) =>
+        product * (normalCdf((size + along * u) / own) - normalCdf((along * u - size) / own)),
+      weight,
+    )
   }
-  return a.tails * b.tails + (sum * arc) / (NODES * Math.PI)
+  return sum / weights
 }

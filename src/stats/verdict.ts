@@ -48,10 +48,7 @@ const holds = ({ arm, against }: Pair, what: 'better' | 'worse'): string =>
 export function decide(e: Evidence): { verdict: Verdict; why: string } {
   const { pair, delta, ci95, flatWithin, noise } = e
   const unresolved = (why: string) => ({ verdict: 'unresolved' as const, why })
-  const single = [
-    ...(e.seeds.against < 2 ? [pair.against] : []),
-    ...(e.seeds.arm < 2 ? [pair.arm] : []),
-  ]
+  const single = [...(e.seeds.against < 2 ? [pair.against] : []), ...(e.seeds.arm < 2 ? [pair.arm] : [])]
   if (single.length > 0) return unresolved(oneSeed(delta, single))
   const real = excludesZero(ci95) && excludesZero(e.bootstrap95)
   const limit = noise ? `the noise band of ${noise.band.toFixed(3)}` : 'the noise band'
