@@ -184,7 +184,7 @@ export function problemSpreadOf(differences: readonly number[]): Spread['problem
 type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
 
 /** An arm that spreads more than the others by so unlikely a factor is not taken to spread as they do. */
-const ALIKE = 0.2
+const ALIKE = 0.25
 
 /**
  * The seeds' part of the variance of a difference between the means of trained arms (`sides`: two, or one against
@@ -193,7 +193,7 @@ const ALIKE = 0.2
  * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. The other
  * arms' seeds, and a side's for the other side of another size, count as well where the sides spread as they do: for
  * each side, the variance between its seed means must not exceed that of all other arms by more than Fisher's F does
- * in one of five cases. W is then that of the spread pooled over all arms, and never less than the sides' own, so that
+ * in one of four cases. W is then that of the spread pooled over all arms, and never less than the sides' own, so that
  * arms that hardly spread bring degrees of freedom but no narrower W.
  */
 export function seedSpreadOf(

@@ -35,13 +35,16 @@ export interface SeedSpread {
 /** Nodes of the integral over chi-square: with two degrees of freedom the half-width is within 2e-4 of itself. */
 const NODES = 32
 
-/** P(|difference| > size) when the true one is 0 and the seeds bring `excess` to its variance. */
-export function tailsGiven(size: number, problems: Spread['problems'], excess: number): number {
+/** Degrees of freedom of the variance where the seeds bring `excess` to it: only the problems' share is uncertain (Satterthwaite). */
+export function dfGiven(problems: Spread['problems'], excess: number): number {
   const total = problems.variance + excess
-  if (total === 0) return 0
-  // Satterthwaite: only the problems' share of the total is uncertain here; the excess is given.
-  const df = problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
-  return tTails(size / Math.sqrt(total), df)
+  return problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
+}
+
+/** P(|difference| > size) when the true one is 0 and the seeds bring `excess` to its variance. */
+function tailsGiven(size: number, problems: Spread['problems'], excess: number): number {
+  const total = problems.variance + excess
+  return total === 0 ? 0 : tTails(size / Math.sqrt(total), dfGiven(problems, excess))
 }
 
 /** P(|difference| as large as observed, or larger) when the true one is 0: the generalised p-value, two-sided. */

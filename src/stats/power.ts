@@ -121,10 +121,11 @@ export function expectedComponents(
   return { rollout, seedByProblem: rollout / 4, armByProblem: rollout / 4, seed: seedStd ** 2 }
 }
 
-/** Equally likely outcomes that stand for a chi-square's distribution. */
+/** Equally likely outcomes that stand for a chi-square's distribution, and for that of several arms together. */
 const OUTCOMES = 12
-const spreadFactors = (df: number): number[] =>
-  Array.from({ length: OUTCOMES }, (_, i) => chiSquareQuantile((i + 0.5) / OUTCOMES, df) / df)
+const FAMILY_OUTCOMES = 32
+const spreadFactors = (df: number, outcomes = OUTCOMES): number[] =>
+  Array.from({ length: outcomes }, (_, i) => chiSquareQuantile((i + 0.5) / outcomes, df) / df)
 
 /** What a run of these sizes can come out with: equally likely half-widths of a contrast's interval. */
 function halfWidths(
@@ -162,13 +163,12 @@ function halfWidths(
     },
     alpha,
   )
-  return Array.from({ length: 2 * OUTCOMES }, (_, outcome) => {
-    const draw = random('power of a family', outcome)
-    const factors = Array.from(
-      { length: arms },
-      () => chiSquareQuantile(Math.max(draw.next(), 1e-9), seeds - 1) / (seeds - 1),
-    )
-    const { spread, pooled } = memberOf(factors)
+  // Each arm's factor takes each of its equally likely values once, in an order of its own (a Latin hypercube).
+  const columns = Array.from({ length: arms }, (_, arm) =>
+    random('power of a family', arm).shuffle(spreadFactors(seeds - 1, FAMILY_OUTCOMES)),
+  )
+  return columns[0].map((_, outcome) => {
+    const { spread, pooled } = memberOf(columns.map((column) => column[outcome]))
     return halfWidth(spread, pooled ? level : alpha / contrasts)
   })
 }

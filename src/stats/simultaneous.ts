@@ -12,8 +12,8 @@
  * the same for any order of the differences, and p itself for a single one.
  */
 
-import { normalCdf, normalQuantile } from './distributions.ts'
-import { chiSquareNodes, halfWidth, type Spread, tailsGiven } from './interval.ts'
+import { normalCdf, normalOfT } from './distributions.ts'
+import { chiSquareNodes, dfGiven, halfWidth, type Spread } from './interval.ts'
 
 /** One difference of the family. */
 export interface Member {
@@ -50,12 +50,9 @@ export function familyP(p: number, { members, shared }: Family): number {
   for (const { dfOverX, weight } of chiSquareNodes(pooled[0].seeds.df)) {
     const given = pooled.map(({ index, problems, seeds, half }): Given => {
       const excess = Math.max(0, seeds.variance * dfOverX - seeds.floor)
-      return {
-        index,
-        tails: tailsGiven(half, problems, excess),
-        variance: problems.variance + excess,
-        excess,
-      }
+      const variance = problems.variance + excess
+      const size = normalOfT(half / Math.sqrt(variance), dfGiven(problems, excess))
+      return { index, size, variance, excess }
     })
     any += weight * (1 - noneBeyond(given, inCommon(given, shared)))
   }
@@ -64,23 +61,29 @@ export function familyP(p: number, { members, shared }: Family): number {
 
 /**
  * The level at which each difference is tested so that the family has the level alpha: where familyP is alpha. Between
- * alpha / m and alpha. familyP is nearly proportional to p, so a step by the ratio is nearly the whole way.
+ * alpha / m and alpha, by the secant on logarithms, on which familyP is nearly a line of slope 1.
  */
 export function levelOfEach(family: Family, alpha: number): number {
   if (family.members.length === 1) return alpha
   let level = alpha / family.members.length
-  for (let step = 0; step < 50; step++) {
-    const ratio = alpha / familyP(level, family)
-    level = Math.min(alpha, level * ratio)
-    if (Math.abs(ratio - 1) < 1e-12) break
+  let excess = Math.log(familyP(level, family) / alpha)
+  let slope = 1
+  for (let step = 0; step < 50 && Math.abs(excess) > 1e-12; step++) {
+    const next = Math.min(alpha, level * Math.exp(-excess / slope))
+    if (next === level) break
+    const there = Math.log(familyP(next, family) / alpha)
+    slope = (there - excess) / Math.log(next / level)
+    level = next
+    excess = there
   }
   return level
 }
 
-/** A difference, the seeds' part being given: its chance to lie beyond its bound, and its variance. */
+/** A difference, the seeds' part being given. */
 interface Given {
   index: number
-  tails: number
+  /** Its bound, in standard deviations of a normal. */
+  size: number
   variance: number
   /** The seeds' part of the variance. */
   excess: number
@@ -103,21 +106,19 @@ function inCommon(given: readonly Given[], shared: Family['shared']): number {
   return Math.max(0, least)
 }
 
-/** Step of the integral over the common part, in its standard deviations: exact to six digits up to correlations of 0.9. */
-const STEP = 0.25
-
 /** The chance that no difference lies beyond its bound. */
 function noneBeyond(given: readonly Given[], common: number): number {
-  if (common === 0) return given.reduce((product, { tails }) => product * (1 - tails), 1)
-  const bounds = given.map(({ tails, variance }) => ({
-    size: tails > 0 ? -normalQuantile(tails / 2) : Number.POSITIVE_INFINITY,
+  const bounds = given.map(({ size, variance }) => ({
+    size,
     along: Math.sqrt(common / variance),
     // Differences that are one and the same leave nothing of their own.
-    own: Math.sqrt(Math.max(1e-6, 1 - common / variance)),
+    own: Math.sqrt(Math.max(0.01, 1 - common / variance)),
   }))
+  // The integrand bends within what is a difference's own: five digits.
+  const step = 0.6 * Math.min(...bounds.map(({ own }) => own))
   let sum = 0
   let weights = 0
-  for (let u = 0; u < 7; u += STEP) {
+  for (let u = 0; u < (common > 0 ? 6 : step); u += step) {
     const weight = Math.exp(-(u * u) / 2) * (u === 0 ? 1 : 2)
     weights += weight
     sum += bounds.reduce(

@@ -13,7 +13,7 @@ import { differencesOf, type ProblemScores, type SeedScores, tabulate } from './
 import type { Interval } from './estimate.ts'
 import { around, type Difference, familyOf } from './family.ts'
 import { halfWidth, pValue } from './interval.ts'
-import { familyP, levelOfEach } from './simultaneous.ts'
+import { type Family, familyP, levelOfEach } from './simultaneous.ts'
 import { decideTraining, unpairedWarning, type Verdict } from './verdict.ts'
 
 export interface TrainingInput {
@@ -50,10 +50,33 @@ export function trainingHelped(input: TrainingInput): TrainingEffect[] {
   const { alpha = 0.05, flatWithin = 0.03 } = input
   const names = Object.keys(input.arms)
   if (names.length === 0) return []
-  // Bases and arms lie in one table, so that all are compared on the problems that every evaluation has.
+  const { differences, family, unpaired } = trainingFamily(input)
+  const level = levelOfEach(family, alpha)
+  return differences.map(({ delta, sides }, i) => {
+    const { spread } = family.members[i]
+    const ci95 = around(delta, halfWidth(spread, level))
+    return {
+      arm: names[i],
+      delta,
+      ci95,
+      p: familyP(pValue(delta, spread), family),
+      ...decideTraining({ arm: names[i], seeds: sides[0].seeds.length, delta, ci95, flatWithin }),
+      flatWithin,
+      warnings: unpairedWarning(unpaired),
+    }
+  })
+}
+
+/** The differences from the untrained model, and what makes them uncertain. */
+export function trainingFamily({ arms, bases }: Pick<TrainingInput, 'arms' | 'bases'>): {
+  differences: Difference[]
+  family: Family
+  unpaired: number
+} {
+  const names = Object.keys(arms)
   const untrained = (arm: string) => `the untrained model of ${arm}`
-  const bases = names.map((arm): [string, SeedScores[]] => {
-    const evaluations = input.bases[arm] ?? []
+  const evaluated = names.map((arm): [string, SeedScores[]] => {
+    const evaluations = bases[arm] ?? []
     if (evaluations.length === 0) {
       throw new UserError(
         `The untrained model was not evaluated under ${arm}'s protocol: evaluate it at least once.`,
@@ -61,26 +84,12 @@ export function trainingHelped(input: TrainingInput): TrainingEffect[] {
     }
     return [untrained(arm), evaluations.map((problems, run) => ({ seed: run + 1, problems }))]
   })
-  const tables = tabulate({ ...input.arms, ...Object.fromEntries(bases) })
+  // In one table with the arms, so that all are compared on the problems that every evaluation has.
+  const tables = tabulate({ ...arms, ...Object.fromEntries(evaluated) })
+  const trained = new Map(names.map((name) => [name, tables.arms.get(name)!]))
   const differences = names.map((name): Difference => {
-    const [arm, base] = [tables.arms.get(name)!, tables.arms.get(untrained(name))!]
+    const [arm, base] = [trained.get(name)!, tables.arms.get(untrained(name))!]
     return { delta: arm.mean - base.mean, byProblem: differencesOf(arm, base), sides: [arm] }
   })
-  const trained = new Map(names.map((name) => [name, tables.arms.get(name)!]))
-  const family = familyOf(differences, { arms: trained })
-  const level = levelOfEach(family, alpha)
-  return differences.map(({ delta }, i) => {
-    const { spread } = family.members[i]
-    const ci95 = around(delta, halfWidth(spread, level))
-    const seeds = trained.get(names[i])!.seeds.length
-    return {
-      arm: names[i],
-      delta,
-      ci95,
-      p: familyP(pValue(delta, spread), family),
-      ...decideTraining({ arm: names[i], seeds, delta, ci95, flatWithin }),
-      flatWithin,
-      warnings: unpairedWarning(tables.unpaired),
-    }
-  })
+  return { differences, family: familyOf(differences, { arms: trained }), unpaired: tables.unpaired }
 }
