@@ -16,10 +16,10 @@
  * holds both 0 and effects worth having says that the experiment was small, not that nothing happened.
  */
 
-import type { SeedScores } from './design.ts'
+import type { Pair, SeedScores } from './design.ts'
 import type { BootstrapOptions } from './estimate.ts'
 import { type ArmSummary, type Contrast, compareFamily, type FamilyInput } from './family.ts'
-import type { EvaluationFacts, Pair } from './verdict.ts'
+import type { EvaluationFacts } from './verdict.ts'
 
 export interface CompareInput
   extends BootstrapOptions,

@@ -44,6 +44,12 @@ export interface ArmTable {
   rollouts: [number, number]
 }
 
+/** One arm against another, by their names. */
+export interface Pair {
+  arm: string
+  against: string
+}
+
 export interface Tables {
   arms: ReadonlyMap<string, ArmTable>
   /** Ids of the problems that every evaluation of every arm has, in the order of the first evaluation. */
@@ -113,10 +119,7 @@ export function layOut(baseline: readonly SeedScores[], recipe: readonly SeedSco
 }
 
 /** One arm against another as recipe against baseline. */
-export function designOf(
-  { arms, problems, unpaired }: Tables,
-  { arm, against }: { arm: string; against: string },
-): Design {
+export function designOf({ arms, problems, unpaired }: Tables, { arm, against }: Pair): Design {
   const [baseline, recipe] = [arms.get(against)!, arms.get(arm)!]
   return { baseline, recipe, problems, differences: differencesOf(recipe, baseline), unpaired }
 }
@@ -190,11 +193,11 @@ const ALIKE = 0.25
  * The seeds' part of the variance of a difference between the means of trained arms (`sides`: two, or one against
  * something that was not trained). Null where one of them has a single seed.
  *
- * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. The other
- * arms' seeds, and a side's for the other side of another size, count as well where the sides spread as they do: for
- * each side, the variance between its seed means must not exceed that of all other arms by more than Fisher's F does
- * in one of four cases. W is then that of the spread pooled over all arms, and never less than the sides' own, so that
- * arms that hardly spread bring degrees of freedom but no narrower W.
+ * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. Where the
+ * sides spread as the other arms do, the spread is that of all arms: the variance between a side's seed means must not
+ * exceed that of all other arms by more than Fisher's F does in one of four cases. W is then of the pooled variance, and
+ * never less than the sides' own, so that arms that hardly spread bring degrees of freedom but no narrower W. Two sides
+ * of one size with no other arms are pooled as they are.
  */
 export function seedSpreadOf(
   sides: readonly SeedsOf[],

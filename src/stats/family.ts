@@ -13,6 +13,7 @@ import { UserError } from '../errors.ts'
 import {
   type ArmTable,
   differencesOf,
+  type Pair,
   problemSpreadOf,
   type SeedScores,
   seedSpreadOf,
@@ -24,14 +25,7 @@ import { type BootstrapOptions, bootstrapMean, covariance, type Interval } from 
 import { halfWidth, pValue, type Spread } from './interval.ts'
 import { type NoiseBand, noiseBand } from './noise.ts'
 import { type Family, familyP, levelOfEach, type Member } from './simultaneous.ts'
-import {
-  decide,
-  type EvaluationFacts,
-  factWarnings,
-  type Pair,
-  unpairedWarning,
-  type Verdict,
-} from './verdict.ts'
+import { decide, type EvaluationFacts, factWarnings, unpairedWarning, type Verdict } from './verdict.ts'
 
 export interface FamilyInput extends BootstrapOptions {
   /** Each arm's evaluations, by the arm's name: one for each training seed. All arms are evaluated on the same problems. */

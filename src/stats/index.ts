@@ -8,6 +8,7 @@ export {
   type Design,
   designOf,
   layOut,
+  type Pair,
   type ProblemScores,
   type SeedScores,
   type Tables,
@@ -47,4 +48,4 @@ export {
   seedsToResolveEach,
 } from './power.ts'
 export { type TrainingEffect, type TrainingInput, trainingHelped } from './training.ts'
-export type { EvaluationFacts, Pair, Verdict } from './verdict.ts'
+export type { EvaluationFacts, Verdict } from './verdict.ts'

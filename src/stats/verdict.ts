@@ -3,16 +3,11 @@
  * two arms are comparable. Takes what was estimated (family.ts); computes no interval.
  */
 
+import type { Pair } from './design.ts'
 import type { Interval } from './estimate.ts'
 import type { NoiseBand } from './noise.ts'
 
 export type Verdict = 'moved' | 'moved the wrong way' | 'flat' | 'unresolved'
-
-/** One arm against another, by their names. */
-export interface Pair {
-  arm: string
-  against: string
-}
 
 /** How an arm was evaluated: what must be equal for two arms to be comparable. */
 export interface EvaluationFacts {
