@@ -12,7 +12,6 @@ import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { z } from 'zod'
 import { creditMap, rules, worlds } from '../experiments/credit-map.ts'
 import { countEpisodes, finalScores } from '../src/board/counts.ts'
 import type { Episode } from '../src/board/types.ts'
@@ -25,39 +24,7 @@ import { shardOf } from '../src/record/plan.ts'
 import { carriesTrial } from '../src/tasks/insight.ts'
 import { carriesPart, partsOf } from '../src/tasks/parts.ts'
 import type { Problem } from '../src/tasks/types.ts'
-
-/** One cell as it is stored. */
-export const cellSchema = z.object({
-  world: z.string(),
-  /** `base`: the untrained model. */
-  rule: z.string(),
-  seed: z.number(),
-  steps: z.number(),
-  /** Right replies of each held-out problem, a digit each. */
-  right: z.string(),
-  passAt1: z.number(),
-  counts: z.record(z.string(), z.unknown()),
-  /** Notes that carry their part (clues) or a trial (insight); null in worlds without. */
-  carries: z.number().nullable(),
-  tokens: z.object({ sampled: z.number(), scored: z.number(), trained: z.number() }),
-  /** By training step. */
-  trace: z.object({
-    reward: z.array(z.number()),
-    noteAcc: z.array(z.number().nullable()),
-    noteChars: z.array(z.number()),
-    notesCut: z.array(z.number()),
-    spread: z.array(z.number().nullable()),
-    withOwn: z.array(z.number().nullable()),
-    informative: z.array(z.number().nullable()),
-    effective: z.array(z.number().nullable()),
-  }),
-  seconds: z.object({ train: z.number(), evaluation: z.number() }),
-  /** Three held-out boards, as posted. */
-  boards: z.array(z.unknown()),
-  machine: z.string(),
-  versions: z.record(z.string(), z.string()),
-})
-export type Cell = z.infer<typeof cellSchema>
+import { type Cell, cellSchema } from './credit-map-cell.ts'
 
 const { values } = parseArgs({
   options: {
@@ -84,9 +51,11 @@ const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i)
 const [k, n] = values.shard.split('/').map(Number)
 // Seed by seed, so that whatever is stopped early has whole rows of the map.
 const cells = seeds.flatMap((seed) =>
-  values.worlds.split(',').flatMap((world) =>
-    values.rules.split(',').flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
-  ),
+  values.worlds
+    .split(',')
+    .flatMap((world) =>
+      values.rules.split(',').flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
+    ),
 )
 for (const cell of shardOf(cells, { k, n })) {
   if (done.has(nameOf(cell))) continue
@@ -135,7 +104,9 @@ function cellOf(
   holdout: readonly Problem[],
   used: Record<string, string>,
 ): Cell {
-  const scores = episodes.map((episode) => finalScores(episode, 'each').reduce((sum, score) => sum + score, 0))
+  const scores = episodes.map((episode) =>
+    finalScores(episode, 'each').reduce((sum, score) => sum + score, 0),
+  )
   const replies = episodes[0].rounds[1].length
   const notes = metrics.map(({ rounds }) => rounds[0])
   return {
@@ -159,7 +130,9 @@ function cellOf(
     seconds: progress.seconds,
     boards: episodes.slice(0, 3).map(({ problemId, rounds }) => ({
       problem: holdout.find(({ id }) => id === problemId),
-      rounds: rounds.map((posts) => posts.map(({ text, answer, correct, cut }) => ({ text, answer, correct, cut }))),
+      rounds: rounds.map((posts) =>
+        posts.map(({ text, answer, correct, cut }) => ({ text, answer, correct, cut })),
+      ),
     })),
     machine: cpus()[0]?.model ?? 'unknown',
     versions: used,

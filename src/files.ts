@@ -311,8 +311,8 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   )
 }
 
-/** Bytes of the longest text that is read in one piece; a large model's tokenizer takes 35 MB. */
-const LONGEST_TEXT = 1 << 27
+/** Bytes of the longest text that is read in one piece; the largest tokenizers take 35 MB. */
+const LONGEST_TEXT = 3 << 24
 
 /**
  * Reads a file of UTF-8 text, without a byte-order mark. A missing file is `undefined` when `optional`; one that is

@@ -184,7 +184,7 @@ export function ProblemView(props: {
               {number < 0 ? (
                 <p class="muted">{job < 0 ? 'Not part of this run.' : 'Not evaluated yet.'}</p>
               ) : (
-                <Board source={source} side={run.sides[side]} number={number} />
+                <Board source={source} side={run.sides[side]} job={run.jobs[job].name} number={number} />
               )}
             </section>
           )
@@ -327,7 +327,7 @@ export function TrainingView(props: {
             Right answer: <b class="answer">{columns.problems.gold[problem].slice(0, 200)}</b>
           </p>
           <Parts parts={columns.problems.parts[problem]} seats={run.sides[run.jobs[job].side].seats} />
-          <Board source={source} side={run.sides[run.jobs[job].side]} number={number} />
+          <Board source={source} side={run.sides[run.jobs[job].side]} job={props.job} number={number} />
         </>
       )}
     </article>
@@ -338,11 +338,14 @@ export function TrainingView(props: {
 export function Board({
   source,
   side,
+  job,
   number,
   compact,
 }: {
   source: RunSource
   side: Side
+  /** The name of its job, which tells it from others on the page. */
+  job: string
   number: number
   compact?: boolean
 }) {
@@ -372,7 +375,7 @@ export function Board({
       {rounds.map((posts, r) => (
         <div key={r} class={`round round-${r + 1}`}>
           <h3>{capital(postsOf(side.rounds[r]))}</h3>
-          {compact ? null : <WhoReadWhom side={side} rounds={rounds} round={r} />}
+          {compact ? null : <WhoReadWhom side={side} job={job} rounds={rounds} round={r} />}
           <ol class="posts">
             {posts.map((post, i) => {
               const earned = credit?.[r][i] ?? null
@@ -408,10 +411,12 @@ const FEW = { seats: 6, rounds: 2 }
 /** Who read whom in one round, as a table: a row for each reader, a column for each post that any of them read. */
 function WhoReadWhom({
   side,
+  job,
   rounds,
   round,
 }: {
   side: Side
+  job: string
   rounds: readonly (readonly Post[])[]
   round: number
 }) {
@@ -428,7 +433,7 @@ function WhoReadWhom({
   return (
     <details class="sights" open={side.seats.length > FEW.seats || rounds.length > FEW.rounds}>
       <summary>Who read whom</summary>
-      <Wide label={`Who read whom in ${postsOf(side.rounds[round])}`}>
+      <Wide label={`Who read whom in ${postsOf(side.rounds[round])}, ${job}`}>
         <table>
           <thead>
             {from.length > 1 || from[0] !== round - 1 ? (

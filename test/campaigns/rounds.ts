@@ -20,8 +20,8 @@ export interface Campaign {
   failures: string[]
 }
 
-/** Longest that a round may take without a word. */
-const HANG_MS = 10_000
+/** Longest that nothing may happen in a round, and that a round may take. */
+const HANG = { silent: 10_000, whole: 120_000 }
 
 export interface CampaignOptions {
   seed: number
@@ -30,8 +30,8 @@ export interface CampaignOptions {
   only?: number
   /** What must be in no sentence and in no file's name. */
   secrets: readonly string[]
-  /** One round, which writes into `folder` alone. */
-  round: (number: number, folder: string) => Promise<Outcome>
+  /** One round, which writes into `folder` alone, and says when anything happens. */
+  round: (number: number, folder: string, happens: () => void) => Promise<Outcome>
 }
 
 export async function campaign({ seed, rounds, only, secrets, round }: CampaignOptions): Promise<Campaign> {
@@ -58,11 +58,13 @@ export async function campaign({ seed, rounds, only, secrets, round }: CampaignO
       const folder = join(around, 'inside')
       await mkdir(folder, { recursive: true })
       const started = performance.now()
-      const outcome = await within(HANG_MS, round(now, folder)).catch((error: unknown): Outcome => {
-        if (error instanceof UserError) return { kind: 'refused', said: error.message }
-        fail(error instanceof Error ? (error.stack ?? error.message) : String(error))
-        return { kind: 'stack' }
-      })
+      const outcome = await watched((happens) => round(now, folder, happens)).catch(
+        (error: unknown): Outcome => {
+          if (error instanceof UserError) return { kind: 'refused', said: error.message }
+          fail(error instanceof Error ? (error.stack ?? error.message) : String(error))
+          return { kind: 'stack' }
+        },
+      )
       slowestMs = Math.max(slowestMs, performance.now() - started)
       outcomes[outcome.kind] = (outcomes[outcome.kind] ?? 0) + 1
       const { said } = outcome
@@ -94,18 +96,26 @@ export async function campaign({ seed, rounds, only, secrets, round }: CampaignO
   return { seed, rounds, outcomes, slowestMs: Math.round(slowestMs), grownMiB, failures }
 }
 
-async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+/** Rejects where nothing happens for too long. */
+async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T> {
+  const started = performance.now()
+  let last = started
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`it hangs for more than ${milliseconds / 1000} s`)),
-      milliseconds,
-    )
+    timer = setInterval(() => {
+      const now = performance.now()
+      if (now - last > HANG.silent || now - started > HANG.whole) {
+        reject(new Error(`it hangs: nothing for ${now - last} ms, after ${now - started} ms`))
+      }
+    }, 100)
   })
+  const happens = () => {
+    last = performance.now()
+  }
   try {
-    return await Promise.race([work, late])
+    return await Promise.race([work(happens), late])
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
   }
 }
 
