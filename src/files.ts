@@ -91,14 +91,14 @@ export async function writeAtomically(
 }
 
 /**
- * Makes the file at `path` hold its first `length` bytes and then `text` (UTF-8), flushed to the disk, and returns its new
- * length; a file that is not there is made. What a cut write left beyond `length` goes. If anything throws, the first
+ * Makes the file at `path` hold its first `length` bytes and then `added` (text as UTF-8), flushed to the disk, and returns
+ * its new length; a file that is not there is made. What a cut write left beyond `length` goes. If anything throws, the first
  * `length` bytes are untouched and nothing follows them, as far as the system allows.
  *
  * @throws UserError for a path that cannot be written, that is no regular file, or that is shorter than `length`.
  */
-export async function appendAt(path: string, length: number, text: string): Promise<number> {
-  const bytes = Buffer.from(text, 'utf8')
+export async function appendAt(path: string, length: number, added: string | Uint8Array): Promise<number> {
+  const bytes = typeof added === 'string' ? Buffer.from(added, 'utf8') : added
   try {
     const file = await openRegular(path, constants.O_WRONLY | constants.O_CREAT)
     try {
