@@ -9,7 +9,7 @@
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
-import { type Weights, weightShapes } from '../src/engine/checkpoint/model.ts'
+import { type Weights, weightShapes } from '../src/engine/checkpoint/folder.ts'
 import type { PolicyDatum } from '../src/engine/contract.ts'
 import { openBase } from '../src/engine/onnx/base.ts'
 import { chooseDevice, type Device, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'

@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import * as ort from 'onnxruntime-node'
 import { z } from 'zod'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
-import { openCheckpoint, projections } from '../src/engine/checkpoint/model.ts'
+import { openCheckpoint, projections } from '../src/engine/checkpoint/folder.ts'
 import { rotaryTables } from '../src/engine/onnx/model.ts'
-import { layOut, planBatches } from '../src/engine/onnx/pack.ts'
+import { packRows, planBatches } from '../src/engine/onnx/pack.ts'
 import {
   cacheKey,
   cacheValue,
@@ -86,7 +86,7 @@ function trainingFeeds({ vocabSize }: ModelConfig): Record<string, Value> {
     completion: Array.from({ length: 40 }, (_, i) => token(i + 7 * s)),
   }))
   const [rows] = planBatches(sequences, { tokenBudget: 1e9, rowLimit: 1e9, lanes: 1 })
-  const packed = layOut(
+  const packed = packRows(
     rows,
     sequences.map(({ completion }) => completion),
   )

@@ -6,11 +6,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { resultsSchema } from '../src/experiment/results.ts'
 import { readJsonFile } from '../src/files.ts'
-import { checkLines } from '../src/report/checks.ts'
-import { tableHeader, tableRows } from '../src/report/rows.ts'
 import { replaceSections, table } from './markdown.ts'
+import { versionOneLines, versionOneSchema, versionOneTable } from './version-1.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const median = (values: readonly number[]) => {
@@ -46,7 +44,7 @@ const seconds = z.object({
   step: z.number(),
 })
 type PeerStep = z.infer<typeof seconds>
-/** What `scripts/peers/trl_step.py` wrote. */
+/** What `test/live/peers/trl_step.py` wrote. */
 const peerSchema = z.object({
   program: z.literal('trl'),
   complete: z.literal(true),
@@ -134,7 +132,7 @@ const head = [
 ]
 // A whole experiment: its run folder's results, and the seconds of its steps.
 const run = `${folder}/gpu-run-smollm2-svamp`
-const results = await readJsonFile(`${run}/results.json`, resultsSchema)
+const results = await readJsonFile(`${run}/results.json`, versionOneSchema)
 const stepSchema = z.object({ reward: z.number(), seconds: z.record(z.string(), z.number()) })
 const stepsOf = async (path: string) =>
   (await readFile(path, 'utf8'))
@@ -161,15 +159,18 @@ const onWebgpu =
   `On WebGPU, where the run was stopped after its first training: baseline, seed 17, training reward ${mean(rewards.slice(0, 10)).toFixed(3)} ` +
   `in the first ten steps, ${mean(rewards.slice(-10)).toFixed(3)} in the last ten; ` +
   `${median(slow.map(({ seconds }) => Object.values(seconds).reduce((sum, value) => sum + value, 0))).toFixed(1)} s a step.`
-const earlier = checkLines(await readJsonFile(`${run}-earlier.json`, resultsSchema))
+const earlier = versionOneLines(await readJsonFile(`${run}-earlier.json`, versionOneSchema))
 const before = `On an earlier state of the engine, with another start made alike: ${earlier[0][0]} ${earlier[0][1].split(': ')[0]}.`
-const said = checkLines(results).filter(([what]) => !what.startsWith('hack') && what !== 'over-optimised')
+const [columns, ...cells] = versionOneTable(results)
+const said = versionOneLines(results).filter(
+  ([what]) => !what.startsWith('hack') && what !== 'over-optimised',
+)
 
 await replaceSections(root('docs/gpu.md'), {
   gpu: table(head, [...rows, ...peerRows]),
   peer: table(['a step', "as fast as TRL's median", "as TRL's fastest"], ratios),
   run: [
-    table(tableHeader(results), tableRows(results)),
+    table(columns, cells),
     '',
     ...said.map(([what, text]) => `- **${what}**: ${text}`),
     '',

@@ -8,10 +8,10 @@
  */
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { resultsSchema } from '../src/experiment/results.ts'
 import { readJsonFile } from '../src/files.ts'
-import { tableText } from '../src/report/table.ts'
+import { alignedRows } from '../src/report/table.ts'
 import { replaceSections, table } from './markdown.ts'
+import { versionOneLines, versionOneSchema, versionOneTable } from './version-1.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]
@@ -161,8 +161,19 @@ Paired by problem, shared less own is ${sign}${three(difference.passAt1)} ${inte
 }
 
 async function training(): Promise<string> {
-  const results = await readJsonFile(root('bench/results/smollm2-training.json'), resultsSchema)
-  return `\`\`\`text\n${tableText(results).trimEnd()}\n\`\`\``
+  const results = await readJsonFile(root('bench/results/smollm2-training.json'), versionOneSchema)
+  const { model, task, seeds } = results
+  const lines = versionOneLines(results)
+  const label = Math.max(...lines.map(([what]) => what.length))
+  return [
+    '```text',
+    `${model.name} on ${task.name}: ${task.holdout} held-out problems, seeds ${seeds.join(', ')}`,
+    '',
+    ...alignedRows(versionOneTable(results)),
+    '',
+    ...lines.map(([what, said]) => `${what.padEnd(label)}  ${said}`),
+    '```',
+  ].join('\n')
 }
 
 await replaceSections(root('docs/models.md'), {

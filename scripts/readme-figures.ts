@@ -6,8 +6,8 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { resultsSchema } from '../src/experiment/results.ts'
 import { readJsonFile } from '../src/files.ts'
+import { resultsSchema } from '../src/record/results.ts'
 import { tableText } from '../src/report/table.ts'
 import { replaceSections, table } from './markdown.ts'
 

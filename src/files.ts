@@ -300,7 +300,9 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new UserError(`${path} is not valid JSON (${(error as Error).message}). Fix or replace the file.`)
+    // Node quotes the text, whatever is in it.
+    const why = (error as Error).message.replace(/\p{Cc}+/gu, ' ')
+    throw new UserError(`${path} is not valid JSON (${why}). Fix or replace the file.`)
   }
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
@@ -309,8 +311,8 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   )
 }
 
-/** Bytes of the longest text that is read in one piece; a large model's tokenizer takes 35 MB. */
-const LONGEST_TEXT = 1 << 27
+/** Bytes of the longest text that is read in one piece; the largest tokenizers take 35 MB. */
+const LONGEST_TEXT = 3 << 24
 
 /**
  * Reads a file of UTF-8 text, without a byte-order mark. A missing file is `undefined` when `optional`; one that is

@@ -10,6 +10,7 @@ import {
   askWithRetries,
   fetchWithRetries,
   keyOf,
+  piecesOf,
   plainAddress,
   refusalOf,
   retryAfter,
@@ -230,6 +231,30 @@ describe('an answer', () => {
     expect(drip.asked).toHaveLength(2)
   })
 
+  it('that is read piece by piece ends where next to nothing comes', async () => {
+    const drip = await server((_, response) => {
+      response.write('a')
+      const timer = setInterval(() => response.write('.'), 5)
+      response.on('close', () => clearInterval(timer))
+    })
+    const read = async (timeout: number) => {
+      for await (const _ of piecesOf(await fetchWithRetries(drip.url), timeout));
+    }
+    await expect(read(60)).rejects.toMatchObject({
+      message: 'terminated',
+      cause: { message: 'less than 64 KiB came in 0.06 s' },
+    })
+    // A reader that takes its time is no slow server.
+    const large = Buffer.alloc(2 ** 20, 'x')
+    const fast = await server((_, response) => response.end(large))
+    let size = 0
+    for await (const piece of piecesOf(await fetchWithRetries(fast.url), 20)) {
+      if (size === 0) await new Promise((resolve) => setTimeout(resolve, 100))
+      size += piece.length
+    }
+    expect(size).toBe(large.length)
+  })
+
   it('that breaks off is asked for again, unless it must not be', async () => {
     const breaks = await server((_, response, nth) => {
       response.writeHead(200, { 'content-length': '9' })
@@ -286,6 +311,23 @@ describe('a wait', () => {
     expect(first.why).toBe('limits the rate (429)')
     expect((await asks('86400', 1))[0].milliseconds).toBe(60_000)
     expect((await asks('1.5', 1))[0].milliseconds).toBe(1500)
+  })
+
+  it('may be one of many on a signal, without a warning', async () => {
+    const warnings: Error[] = []
+    const warned = (warning: Error) => warnings.push(warning)
+    process.on('warning', warned)
+    const controller = new AbortController()
+    const busy = await server((_, response) => response.writeHead(503).end())
+    const options = { ...quick, delay: 10_000, signal: controller.signal }
+    const asked = Array.from({ length: 40 }, () => askWithRetries(busy.url, {}, options))
+    while (busy.asked.length < 40) await new Promise((resolve) => setTimeout(resolve, 5))
+    setTimeout(() => controller.abort(new Error('enough')), 50)
+    const ends = await Promise.allSettled(asked)
+    expect(ends.map((end) => (end as PromiseRejectedResult).reason.message)).toEqual(Array(40).fill('enough'))
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    process.removeListener('warning', warned)
+    expect(warnings).toEqual([])
   })
 
   it('is told where a person would notice it, and not each time', () => {

@@ -16,7 +16,7 @@ import { wordProblems } from '../src/tasks/word-problems.ts'
 
 const folder = join(import.meta.dirname, '../policies/small')
 
-/** Made by scripts/golden/policy.py with transformers. */
+/** Made by test/golden/policy.py with transformers. */
 interface Golden {
   chats: { prompt: string; reply: string; ids: number[]; completion: number[]; logprobs: number[] }[]
 }

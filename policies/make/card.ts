@@ -2,7 +2,7 @@
 
 import { notePrompt, readPrompt } from '../../src/board/prompts.ts'
 import type { ModelConfig } from '../../src/engine/checkpoint/config.ts'
-import { weightShapes } from '../../src/engine/checkpoint/model.ts'
+import { weightShapes } from '../../src/engine/checkpoint/folder.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
 import type { LogLine, Recipe } from '../make.ts'
@@ -18,7 +18,8 @@ export interface CardFacts {
   bytes: number
 }
 
-const fixed = (value: number, digits = 3) => value.toFixed(digits)
+/** Both rounds of the board are counted; what there is none of has a dash. */
+const fixed = (value: number | null, digits = 3) => value?.toFixed(digits) ?? '–'
 const percent = (share: number) => `${(100 * share).toFixed(0)}%`
 
 function figureRows(figures: readonly Figures[]): string {

@@ -9,11 +9,24 @@ import { type EndpointChoice, type Evaluation, evaluateModel } from '../experime
 import { shownAddress } from '../http.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
-import type { EvalFlags } from './main.ts'
+import { type ExperimentFlags, withFlags } from './flags.ts'
 import { downloadProgress, evaluationProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
 import { print, printJson, say } from './terminal.ts'
+
+export interface EvalFlags extends ExperimentFlags {
+  adapter?: string
+  endpoint?: string
+  keyEnv?: string
+  concurrency: number
+  budget?: number
+  out?: string
+  reads?: string[]
+  arm?: string[]
+  seat?: string[]
+  seed: number
+  json?: boolean
+}
 
 type Played = Pick<Arm, 'protocol' | 'policies' | 'train'>
 

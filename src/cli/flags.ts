@@ -1,7 +1,23 @@
 /** Lays command-line flags over an experiment. Pure. */
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
-import type { ExperimentFlags } from './main.ts'
+
+/** Options that say which experiment it is. */
+export interface ExperimentFlags {
+  model?: string
+  task?: string
+  train?: number
+  holdout?: number
+  steps?: number
+  seeds?: number[]
+  device?: string
+  engine?: string
+  threads?: number
+  url?: string[]
+  tokenizer?: string
+  temperature?: number
+  loraAlpha?: number
+}
 
 export function withFlags(experiment: Experiment, flags: ExperimentFlags): Experiment {
   const over: ExperimentChoices = {}

@@ -2,11 +2,15 @@
 import { type Influence, measureInfluence } from '../experiment/influence.ts'
 import { alignedRows } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
-import type { InfluenceFlags } from './main.ts'
+import { type ExperimentFlags, withFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
 import { print, printJson, say } from './terminal.ts'
+
+export interface InfluenceFlags extends ExperimentFlags {
+  job?: string[]
+  json?: boolean
+}
 
 export async function influenceCommand(
   folder: string,

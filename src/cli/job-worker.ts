@@ -10,7 +10,7 @@ import { checkRunFolder, readRecord } from '../record/folder.ts'
 import type { Job } from '../record/plan.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
-import type { RunFlags } from './main.ts'
+import type { RunFlags } from './run.ts'
 
 /** What a worker is to do its jobs with. */
 export interface WorkerStart {

@@ -1,69 +1,17 @@
 #!/usr/bin/env node
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
+import type { EvalFlags } from './eval.ts'
+import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
+import type { PowerFlags } from './power.ts'
+import type { RunFlags } from './run.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
 import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
 const exit = { defect: 1, user: 2 } as const
-
-/** Options that say which experiment it is. */
-export interface ExperimentFlags {
-  model?: string
-  task?: string
-  train?: number
-  holdout?: number
-  steps?: number
-  seeds?: number[]
-  device?: string
-  engine?: string
-  threads?: number
-  url?: string[]
-  tokenizer?: string
-  temperature?: number
-  loraAlpha?: number
-}
-
-export interface RunFlags extends ExperimentFlags {
-  jobs?: number
-  out?: string
-  fresh?: boolean
-  arm?: string[]
-  shard?: { k: number; n: number }
-  untilResolved?: boolean
-  maxSeeds?: number
-  json?: boolean
-  ui?: boolean
-  log?: 'tensorboard'
-}
-
-export interface EvalFlags extends ExperimentFlags {
-  adapter?: string
-  endpoint?: string
-  keyEnv?: string
-  concurrency: number
-  budget?: number
-  out?: string
-  reads?: string[]
-  arm?: string[]
-  seat?: string[]
-  seed: number
-  json?: boolean
-}
-
-export interface InfluenceFlags extends ExperimentFlags {
-  job?: string[]
-  json?: boolean
-}
-
-export interface PowerFlags extends ExperimentFlags {
-  effect?: number
-  from?: string
-  maxProblems?: number
-  json?: boolean
-}
 
 /** Adds the options that `run` and `eval` share. */
 function about(command: Command): Command {

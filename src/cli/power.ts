@@ -11,10 +11,16 @@ import {
 import { signed, three } from '../report/rows.ts'
 import { alignedRows } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
-import type { PowerFlags } from './main.ts'
+import { type ExperimentFlags, withFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
 import { print, printJson, say } from './terminal.ts'
+
+export interface PowerFlags extends ExperimentFlags {
+  effect?: number
+  from?: string
+  maxProblems?: number
+  json?: boolean
+}
 
 /** The effect that is planned for unless told: five points of pass@1. */
 const EFFECT = 0.05

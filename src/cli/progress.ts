@@ -1,7 +1,7 @@
 /** Live progress of a run: one changing line on a terminal, few plain lines elsewhere. Writes to a stream only. */
 import type { EvaluationProgress } from '../experiment/evaluate.ts'
 import type { RunEvent } from '../experiment/job.ts'
-import type { DownloadProgress } from '../hub/model.ts'
+import type { DownloadProgress } from '../hub/locate.ts'
 import { printableLine } from '../printable.ts'
 import { three } from '../report/rows.ts'
 

@@ -8,13 +8,25 @@ import { tensorboardLog } from '../log/tensorboard.ts'
 import { tableText } from '../report/table.ts'
 import type { Dashboard } from '../serve/server.ts'
 import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
+import { type ExperimentFlags, withFlags } from './flags.ts'
 import { openJobPool } from './job-pool.ts'
-import type { RunFlags } from './main.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
 import { print, printJson, say, tell } from './terminal.ts'
+
+export interface RunFlags extends ExperimentFlags {
+  jobs?: number
+  out?: string
+  fresh?: boolean
+  arm?: string[]
+  shard?: { k: number; n: number }
+  untilResolved?: boolean
+  maxSeeds?: number
+  json?: boolean
+  ui?: boolean
+  log?: 'tensorboard'
+}
 
 /**
  * Runs; true when every job finished.

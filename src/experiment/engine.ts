@@ -1,11 +1,11 @@
-/** Opens the engines that an experiment asks for, and names what decides their numbers. The one door to engine/. */
+/** Opens the engines that an experiment asks for, and names what decides their numbers. */
 import { createHash } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
-import { type LocatedModel, type LocateOptions, locateModel } from '../hub/model.ts'
+import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
 import { graderName } from '../record/schema.ts'
 import type { Experiment } from './config.ts'
 

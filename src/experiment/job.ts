@@ -11,7 +11,7 @@ import { type Protocol, type Sampling, sharedPolicy } from '../board/protocol.ts
 import type { Episode } from '../board/types.ts'
 import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
-import type { DownloadProgress } from '../hub/model.ts'
+import type { DownloadProgress } from '../hub/locate.ts'
 import { seedOf } from '../random.ts'
 import { type Expected, type JobLog, openJobLog, readJob } from '../record/job-log.ts'
 import type { Job } from '../record/plan.ts'

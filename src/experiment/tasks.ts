@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
 import { clues } from '../tasks/clues.ts'
-import { fromFile } from '../tasks/files.ts'
+import { fromFile } from '../tasks/from-file.ts'
 import { insight } from '../tasks/insight.ts'
 import { gsm8k, math, svamp } from '../tasks/named.ts'
 import type { Problem, Task } from '../tasks/types.ts'

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { random } from '../random.ts'
 import { mathGrader } from './grader.ts'
 
-/** One reply of the fixture (scripts/golden/grading.py): the right verdict by construction, and Math-Verify's. */
+/** One reply of the fixture (test/golden/grading.py): the right verdict by construction, and Math-Verify's. */
 interface Row {
   set: 'gsm8k' | 'svamp' | 'math' | 'math2'
   shape: string
@@ -118,7 +118,7 @@ function disagreements(): string {
   return [
     '# Where the verifier and Math-Verify differ',
     '',
-    'Written by `npx vitest run src/grade/grader.test.ts -u` from the fixture of `scripts/golden/grading.py`; see [grading.md](grading.md). "Judged" is by the answer that the reply was made to give.',
+    'Written by `npx vitest run src/grade/grader.test.ts -u` from the fixture of `test/golden/grading.py`; see [grading.md](grading.md). "Judged" is by the answer that the reply was made to give.',
     '',
     '| replies | rows | agreement | differ | judged ours | judged theirs |',
     '| --- | --- | --- | --- | --- | --- |',

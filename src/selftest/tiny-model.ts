@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ModelConfig } from '../engine/checkpoint/config.ts'
-import { saveCheckpoint, weightShapes } from '../engine/checkpoint/model.ts'
+import { saveCheckpoint, weightShapes } from '../engine/checkpoint/folder.ts'
 import { writeJsonAtomic } from '../files.ts'
 import { random } from '../random.ts'
 import { tokenizerFiles, trainBpe } from '../tokens/bpe.ts'

@@ -1,4 +1,4 @@
-/** The definitions that this project shares with whileai, held to its values (scripts/golden/whileai_stats.py). */
+/** The definitions that this project shares with whileai, held to its values (test/golden/whileai_stats.py). */
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'

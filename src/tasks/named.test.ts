@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HubOptions } from '../hub/repository.ts'
 import { type FakeHub, type FakeRepository, startFakeHub } from '../hub/testing/fake-hub.ts'
-import { fromFile } from './files.ts'
+import { fromFile } from './from-file.ts'
 import { gsm8k, math, svamp } from './named.ts'
 import type { Problem } from './types.ts'
 
@@ -123,6 +123,33 @@ describe('svamp', () => {
     })
     // A body that does not end its sentence gets a full stop.
     expect(problems.get('chal-2')?.question).toBe('Tom picked 20 plums. How many are left when he eats 2?')
+  })
+})
+
+describe('a SVAMP file that lies here', () => {
+  const problem = { ID: 'chal-1', Body: 'A has 1.', Question: 'How many?', Answer: 1 }
+  const load = async (text: string | Buffer) => {
+    const path = join(scratch, 'svamp.json')
+    await writeFile(path, text)
+    return svamp({ train: 0, holdout: 1, path }).load()
+  }
+
+  it('keeps the digits of large answers, past a byte-order mark', async () => {
+    const text = JSON.stringify([problem]).replace('"Answer":1', '"Answer":9007199254740993.0')
+    expect((await load(`\ufeff${text}`)).holdout[0].gold).toBe('9007199254740993')
+    expect((await load(JSON.stringify([problem]).replace(':1}', ':145.0}'))).holdout[0].gold).toBe('145')
+  })
+
+  it('is refused in a sentence: half of a character in an id, no list, no JSON, UTF-16', async () => {
+    await expect(load(JSON.stringify([{ ...problem, ID: 'chal-\ud800' }]))).rejects.toThrow(
+      /svamp.json: the id of problem "chal-\\ud800" has half of a character/,
+    )
+    await expect(load('{}')).rejects.toThrow(/svamp.json is no list of problems/)
+    await expect(load('[')).rejects.toThrow(/svamp.json is not valid JSON/)
+    await expect(load(Buffer.from('[]', 'utf16le'))).rejects.toThrow(/svamp.json is saved as UTF-16/)
+    await expect(load(JSON.stringify([{ ...problem, Answer: 'two' }]))).rejects.toThrow(
+      /Row 1 of .*svamp.json is not as it was \(Answer/,
+    )
   })
 })
 

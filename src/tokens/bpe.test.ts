@@ -9,7 +9,7 @@ import { writeJsonAtomic } from '../files.ts'
 import { preTokenize, tokenizerFiles, trainBpe } from './bpe.ts'
 import { loadTokenizer } from './tokenizer.ts'
 
-/** Made by scripts/golden/bpe.py with Hugging Face's trainer. */
+/** Made by test/golden/bpe.py with Hugging Face's trainer. */
 interface Golden {
   texts: string[]
   vocabSize: number

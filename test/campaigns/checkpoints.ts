@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { adapterShape, loadAdapter, saveAdapter } from '../../src/engine/checkpoint/adapter.ts'
 import { adapterFingerprint, fingerprint } from '../../src/engine/checkpoint/fingerprint.ts'
-import { openCheckpoint, projections } from '../../src/engine/checkpoint/model.ts'
+import { openCheckpoint, projections } from '../../src/engine/checkpoint/folder.ts'
 import { UserError } from '../../src/errors.ts'
 import { type Random, random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
@@ -183,7 +183,7 @@ async function open(folder: string): Promise<boolean> {
       await work()
     } catch (error) {
       if (!(error instanceof UserError)) throw error
-      if (error.message.length > 2000) throw new Error(`a sentence of ${error.message.length} characters`)
+      if (error.message.length > 1000) throw new Error(`a sentence of ${error.message.length} characters`)
       refused = true
     }
   }
@@ -223,7 +223,7 @@ async function wholeFiles(folder: string): Promise<Files> {
     return [name, { a: tensor([2, inputs]), b: tensor([out, 2]) }] as const
   })
   await saveAdapter(folder, config, { rank: 2, alpha: 4, baseModel: 'tiny', projections: new Map(pairs) })
-  const template = new URL('../../scripts/golden/qwen3.jinja', import.meta.url)
+  const template = new URL('../golden/qwen3.jinja', import.meta.url)
   await writeFile(join(folder, 'chat_template.jinja'), await readFile(template))
   await writeFile(join(folder, 'generation_config.json'), '{"eos_token_id": [2]}')
   await writeFile(join(folder, 'special_tokens_map.json'), '{"eos_token": {"content": "<|im_end|>"}}')

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UserError } from '../../errors.ts'
 import { type Adapter, adapterShape, loadAdapter, saveAdapter } from './adapter.ts'
 import type { ModelConfig } from './config.ts'
-import { openCheckpoint } from './model.ts'
+import { openCheckpoint } from './folder.ts'
 import { openSafetensors, type Tensor, writeSafetensors } from './safetensors.ts'
 
 const fixture = (name: string) => join(import.meta.dirname, '..', 'fixtures', name)

@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { UserError } from '../../errors.ts'
 import { writeJsonAtomic } from '../../files.ts'
 import type { ModelConfig } from './config.ts'
-import { checkFinite, projections as modules, type Projection } from './model.ts'
+import { checkFinite, projections as modules, type Projection } from './folder.ts'
 import { type AdapterShape, readPeftSettings } from './peft.ts'
 import { openSafetensors, type Tensor, type TensorReader, writeSafetensors } from './safetensors.ts'
 

@@ -9,7 +9,7 @@ import { createReadStream } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { UserError } from '../../errors.ts'
-import { tokenizerFiles } from '../../tokens/files.ts'
+import { tokenizerFiles } from '../../tokens/file-names.ts'
 import { adapterFiles } from './adapter.ts'
 import { weightFiles } from './safetensors.ts'
 

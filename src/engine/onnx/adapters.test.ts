@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { adapterShape } from '../checkpoint/adapter.ts'
-import { openCheckpoint } from '../checkpoint/model.ts'
+import { openCheckpoint } from '../checkpoint/folder.ts'
 import type { Sequence } from '../contract.ts'
 import { type Base, openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
 
-// PEFT made these adapters and computed with them (scripts/golden/adapters.py).
+// PEFT made these adapters and computed with them (test/golden/adapters.py).
 const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
 const { honoured } = JSON.parse(readFileSync(join(fixtures, 'adapters/golden.json'), 'utf8')) as {
   honoured: Record<string, number[][]>

@@ -1,7 +1,7 @@
 /** A base model held once for all policies on it: cuts work into jobs for the lanes and puts their results together. */
 import { availableParallelism } from 'node:os'
 import type { ModelConfig } from '../checkpoint/config.ts'
-import type { Weights } from '../checkpoint/model.ts'
+import type { Weights } from '../checkpoint/folder.ts'
 import type {
   Completion,
   LossReport,
@@ -118,7 +118,7 @@ export function openBase(
     async sample(model, requests, { onTokens, signal, ...sampling }) {
       checkSampling(config, requests, sampling)
       const results: Completion[][] = requests.map(() => [])
-      await settle(
+      await allOf(
         deal(share(requests, limits)).map(async (chunks, lane) => {
           for (const chunk of chunks) {
             const job = {
@@ -139,7 +139,7 @@ export function openBase(
     async score(model, sequences, temperature) {
       checkSequences(config, sequences)
       const batches = planBatches(sequences, limits).map((rows) => withCompletions(rows, sequences))
-      const scores = await settle(
+      const scores = await allOf(
         deal(batches).map((part, lane) =>
           pool.run(lane, { kind: 'score', ...model, batches: part, temperature }),
         ),
@@ -165,7 +165,7 @@ export function openBase(
             high: 1 + batch.loss.clipHigh,
           }
         : { temperature: 1, low: 1, high: 1 }
-      const parts = await settle(
+      const parts = await allOf(
         deal(batches).map((part, lane) =>
           pool.run(lane, {
             kind: 'train',
@@ -201,7 +201,7 @@ export function openBase(
 }
 
 /** Waits for all, then passes on the first error: nothing goes on computing behind the caller's back. */
-async function settle<T>(work: readonly Promise<T>[]): Promise<T[]> {
+async function allOf<T>(work: readonly Promise<T>[]): Promise<T[]> {
   const ends = await Promise.allSettled(work)
   return ends.map((end) => {
     if (end.status === 'rejected') throw end.reason

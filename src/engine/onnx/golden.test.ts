@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { seedsOf } from '../../random.ts'
 import { loadAdapter } from '../checkpoint/adapter.ts'
-import { openCheckpoint } from '../checkpoint/model.ts'
+import { openCheckpoint } from '../checkpoint/folder.ts'
 import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts'
 import type { AdamOptions } from '../contract.ts'
 import { openBase } from './base.ts'
@@ -16,7 +16,7 @@ import { loraA, loraB } from './programs.ts'
 import { openLogits } from './testing/logits.ts'
 import { trainable } from './trainable.ts'
 
-// PyTorch, transformers and PEFT computed these (scripts/golden/engine.py).
+// PyTorch, transformers and PEFT computed these (test/golden/engine.py).
 const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url))
 
 interface Golden {

@@ -1,7 +1,7 @@
 /** The built-in engine: the model as ONNX graphs, run by ONNX Runtime in this process. */
 import { UserError } from '../../errors.ts'
 import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
-import { openCheckpoint } from '../checkpoint/model.ts'
+import { openCheckpoint } from '../checkpoint/folder.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
 import { chooseDevice, type Device, deviceMemory, type FoundDevice } from './device.ts'

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { openCheckpoint } from '../checkpoint/model.ts'
+import { openCheckpoint } from '../checkpoint/folder.ts'
 import { gpuLimits } from './limits.ts'
 import { planBatches } from './pack.ts'
 

@@ -1,7 +1,7 @@
 /** How much is computed at once: sized so that a batch's activations stay near the cache and memory stays bounded. */
 import { availableParallelism, totalmem } from 'node:os'
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { weightShapes } from '../checkpoint/model.ts'
+import { weightShapes } from '../checkpoint/folder.ts'
 import type { Limits } from './base.ts'
 import type { FoundDevice } from './device.ts'
 import { FRUGAL, WEBGPU_BUFFER } from './gpu/sizes.ts'

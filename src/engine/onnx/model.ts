@@ -4,7 +4,7 @@
  * and sampling differ only in the attention and the linear map that they pass in.
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { weightShapes } from '../checkpoint/model.ts'
+import { weightShapes } from '../checkpoint/folder.ts'
 import * as ops from '../graph/ops.ts'
 import { blockedAttention, widenedProduct } from '../graph/recompute.ts'
 import { constant, type DType, input, type Shape, type Tensor } from '../graph/tensor.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { layOut, planBatches } from './pack.ts'
+import { packRows, planBatches } from './pack.ts'
 
 const tokens = (min: number) => fc.array(fc.integer({ min: 1, max: 50 }), { minLength: min, maxLength: 12 })
 const groups = fc.array(
@@ -25,7 +25,7 @@ describe('packing', () => {
         const completions = sequences.map(({ completion }) => completion)
         const seen = new Set<number>()
         for (const rows of planBatches(sequences, limits)) {
-          const packed = layOut(rows, completions)
+          const packed = packRows(rows, completions)
           const { time } = packed
           for (const { index, start, count } of packed.spans) {
             seen.add(index)

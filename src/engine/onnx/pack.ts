@@ -80,7 +80,7 @@ export interface PackedBatch {
 }
 
 /** Lays one batch out. `completions` are all sequences' completions, by index; `lengthen` pads time and targets. */
-export function layOut(
+export function packRows(
   rows: readonly Row[],
   completions: readonly (readonly number[])[],
   lengthen: (size: number) => number = (size) => size,

@@ -1,6 +1,6 @@
 /** The graphs that the engine runs, each built from the one model in `model.ts`. */
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { projections, weightShapes } from '../checkpoint/model.ts'
+import { projections, weightShapes } from '../checkpoint/folder.ts'
 import { type EmitOptions, emit } from '../graph/emit.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'

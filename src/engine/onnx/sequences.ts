@@ -1,5 +1,5 @@
 /** Runs packed batches of sequences through a scoring or training program, whatever device it was compiled for. */
-import { layOut, type PackedBatch, type Row } from './pack.ts'
+import { type PackedBatch, packRows, type Row } from './pack.ts'
 import { gradientName, type LossKind } from './programs.ts'
 import {
   floatData,
@@ -70,7 +70,7 @@ export async function scoreBy(
 ): Promise<Scores> {
   const scores: Scores = new Map()
   await eachFitting(batches, async (batch) => {
-    const packed = layOut(batch.rows, batch.completions, lengthen)
+    const packed = packRows(batch.rows, batch.completions, lengthen)
     const inputs = { ...sequenceInputs(packed), temperature: scalar(temperature) }
     collect(packed, await run(inputs, packed.rows.length), scores)
   })
@@ -86,7 +86,7 @@ export async function trainBatches(
 ): Promise<TrainResult> {
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   await eachFitting(batches, async (batch) => {
-    const packed = layOut(batch.rows, batch.completions)
+    const packed = packRows(batch.rows, batch.completions)
     const outputs = await program.run([trainInputs(packed, batch, settings), ...values])
     result.loss += floatData(outputs.loss)[0]
     collect(packed, floatData(outputs.logprobs), result.logprobs)
@@ -116,7 +116,7 @@ export async function trainSumming(
   try {
     sums.clear()
     for (const batch of batches) {
-      const packed = layOut(batch.rows, batch.completions, lengthen)
+      const packed = packRows(batch.rows, batch.completions, lengthen)
       const found = sums.add(trainInputs(packed, batch, settings), packed.rows.length)
       result.loss += found.loss
       collect(packed, found.logprobs, result.logprobs)
@@ -201,7 +201,7 @@ async function eachFitting<B extends SequenceBatch>(
 
 /**
  * Does all of the items at once, or where the device's memory does not suffice, one half after the other, and says so.
- * Throws the runtime's error when a single item does not lengthen.
+ * Throws the runtime's error where a single item does not fit.
  */
 export async function halvingOnLack<T>(
   items: readonly T[],

@@ -71,7 +71,3 @@ export function floatData(value: Value): Float32Array {
 }
 
 export const runtimeVersion: string = ort.env.versions.node ?? ort.env.versions.common
-
-export function providers(): { name: string; bundled: boolean }[] {
-  return ort.listSupportedBackends().map(({ name, bundled }) => ({ name, bundled }))
-}

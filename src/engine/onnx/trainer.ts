@@ -1,7 +1,7 @@
 /** Training of every weight from scratch: how the built-in policy is made. */
 import { random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
-import { saveCheckpoint, type Weights, weightShapes } from '../checkpoint/model.ts'
+import { saveCheckpoint, type Weights, weightShapes } from '../checkpoint/folder.ts'
 import type { FloatType } from '../checkpoint/safetensors.ts'
 import type {
   AdamOptions,

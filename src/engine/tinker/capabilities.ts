@@ -5,7 +5,7 @@
 import type { Sequence } from '../contract.ts'
 import { Refused } from './client.ts'
 import { completionLogprobs, outputsOf, type Reduction, scoredDatum, weightsOf } from './loss.ts'
-import type { RemoteModel } from './model.ts'
+import type { RemoteModel } from './remote.ts'
 import { type Datum, type LossInput, lossSchema, optimSchema, tensor } from './wire.ts'
 
 export interface TrainingCapabilities {

@@ -7,13 +7,13 @@ import { completionLogprobs } from './loss.ts'
 import { modelInput, type SamplingParams, type sampleSchema } from './wire.ts'
 
 /** Below 2^31, with room for what servers add to it. */
-const seedOf = (seed: number) => seed % (2 ** 31 - 2 ** 16)
+const serverSeed = (seed: number) => seed % (2 ** 31 - 2 ** 16)
 
 /** One text: a request for several would draw them from seeds of the server's choosing. */
 export function sampleBody(prompt: Tokens, seed: number, options: SampleOptions) {
   const sampling_params: SamplingParams = {
     max_tokens: options.maxTokens,
-    seed: seedOf(seed),
+    seed: serverSeed(seed),
     temperature: options.temperature,
     top_p: options.topP,
     top_k: -1,

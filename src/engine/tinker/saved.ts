@@ -10,7 +10,7 @@ import { readJsonFile, writeJsonAtomic } from '../../files.ts'
 import type { LoraOptions } from '../contract.ts'
 import { DamagedArchive, unpackAdapter } from './archive.ts'
 import { type Client, isUncertain, Refused } from './client.ts'
-import type { RemoteModel } from './model.ts'
+import type { RemoteModel } from './remote.ts'
 import { freshName } from './server.ts'
 import { samplerSchema } from './wire.ts'
 

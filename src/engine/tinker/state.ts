@@ -15,7 +15,7 @@ import { gradNormOf } from './capabilities.ts'
 import { isUncertain, RECOVERIES } from './client.ts'
 import type { Fleet } from './fleet.ts'
 import { outputsOf, scaledDatum } from './loss.ts'
-import type { RemoteModel } from './model.ts'
+import type { RemoteModel } from './remote.ts'
 import { type Server, saveWeights } from './server.ts'
 import { type AdamParams, type LossInput, lossSchema, optimSchema } from './wire.ts'
 

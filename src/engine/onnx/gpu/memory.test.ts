@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { seedsOf } from '../../../random.ts'
-import { openCheckpoint } from '../../checkpoint/model.ts'
+import { openCheckpoint } from '../../checkpoint/folder.ts'
 import type { NativeTensor, nativeProgram } from '../native.ts'
 import { openGpuLane } from './lane.ts'
 

@@ -3,7 +3,7 @@
  * logits are. The same step is run again and again, and needs nothing from the host.
  */
 import type { ModelConfig } from '../../checkpoint/config.ts'
-import { weightShapes } from '../../checkpoint/model.ts'
+import { weightShapes } from '../../checkpoint/folder.ts'
 import { emit } from '../../graph/emit.ts'
 import * as ops from '../../graph/ops.ts'
 import { constant, type Dim, input, type Tensor } from '../../graph/tensor.ts'

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { openCheckpoint } from '../../checkpoint/model.ts'
+import { openCheckpoint } from '../../checkpoint/folder.ts'
 import { promptsAtOnce, rungAbove, WEBGPU_BUFFER, withFewPrompts } from './sizes.ts'
 
 it('gives few sizes, none much larger than asked for', () => {

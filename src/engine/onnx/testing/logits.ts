@@ -1,10 +1,10 @@
 /** The logits of whole sequences, which no product path gives out: what the model is compared with others' by. */
 import { loadAdapter } from '../../checkpoint/adapter.ts'
-import { openCheckpoint } from '../../checkpoint/model.ts'
+import { openCheckpoint } from '../../checkpoint/folder.ts'
 import { emit } from '../../graph/emit.ts'
 import { input } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
-import { layOut, planBatches } from '../pack.ts'
+import { packRows, planBatches } from '../pack.ts'
 import { loraA, loraB } from '../programs.ts'
 import { compile, floatData, floats, int32s, int64s, type Values } from '../session.ts'
 
@@ -66,7 +66,7 @@ export async function openLogits(
       // The packer lays out what is scored; a token after the last makes the last one part of it.
       const whole = { prompt: tokens.slice(0, 1), completion: [...tokens.slice(1), 0] }
       const [rows] = planBatches([whole], { tokenBudget: 1, rowLimit: 1, lanes: 1 })
-      const { time, ...packed } = layOut(rows, [whole.completion])
+      const { time, ...packed } = packRows(rows, [whole.completion])
       const every = Array.from({ length: time }, (_, position) => position)
       const output = await program.run([
         {
