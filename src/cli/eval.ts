@@ -1,9 +1,9 @@
 /** `message-board eval`: plays the rounds without training and prints what readers did. */
 import { join } from 'node:path'
+import { shownAddress } from '../address.ts'
 import { boards } from '../board/reads.ts'
 import { UserError } from '../errors.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
-import { shownAddress } from '../http.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
