@@ -22,6 +22,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { table } from '../scripts/markdown.ts'
 import { own } from '../src/board/reads.ts'
 import type { Engine } from '../src/engine/contract.ts'
 import { builtInModel, defineExperiment, type Experiment } from '../src/experiment/config.ts'
@@ -33,7 +34,6 @@ import { layOut } from '../src/stats/design.ts'
 import { mean, variance } from '../src/stats/estimate.ts'
 import { type Components, componentsOf, predict } from '../src/stats/power.ts'
 import { wordProblems } from '../src/tasks/word-problems.ts'
-import { table } from './markdown.ts'
 
 type Kind = 'null' | 'effect'
 
@@ -361,7 +361,7 @@ function page(s: Summary): string {
   const minutes = (of('null').length * s.secondsEach.null + of('effect').length * s.secondsEach.effect) / 60
   return `# Calibration of the verdict on real training
 
-Written by \`npm run calibrate:training\` (\`scripts/calibrate-training.ts\`); every figure also in
+Written by \`npm run calibrate:training\` (\`bench/calibrate-training.ts\`); every figure also in
 \`bench/results/calibration-training.json\`. Where [calibration.md](calibration.md) simulates scores, these are whole
 experiments with the built-in policy (\`${s.model}\`) in its own settings: real GRPO training, real evaluations of 4 replies
 a problem, ${BASE_RUNS} evaluations of the base. Each has training and held-out problems, training seeds and evaluations of its
