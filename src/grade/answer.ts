@@ -3,31 +3,49 @@
  *
  * An answer is read only where the reply states one. In this order:
  *   1. the last closed `\boxed{}`;
- *   2. the last statement: `#### 42`, or "answer" with `is`, `:` or `=` after it;
- *   3. a reply that is one number as a whole;
- *   4. a last sentence that is finished and concludes ("So she has 42 apples left."), or sets one number in bold.
+ *   2. the last closed `<answer></answer>`;
+ *   3. the last statement: `#### 42`, `A: 42`, or "answer" with `is`, `:` or `=` after it;
+ *   4. a reply that is one number as a whole;
+ *   5. a last sentence that is finished and concludes ("So she has 42 apples left."), or sets one number in bold.
  * Anything else reads null. A verifier that takes the last number of the text instead would give a reply that was
  * cut in its working the number it was cut at, and pay for luck.
  */
+import { namesSet } from './characters.ts'
 import { LONGEST_EXPRESSION } from './expression.ts'
+import { type Formula, formulaAt, formulas, isCutOpen } from './formulas.ts'
 
 /** Statements are looked for in this many characters at the reply's end. Boxes are looked for everywhere. */
 const TAIL = 8192
 
 /** What some models end with, after the answer. */
-const REMARK = /\s*I hope (?:it|this|that) (?:is correct|is right|helps)[.!]?\s*$/i
+const REMARK = /\bI hope (?:it|this|that) (?:is correct|is right|helps)[.!]?$/i
 
 /** The final answer as the reply states it, or null where it states none. */
 export function readAnswer(reply: string): string | null {
   const boxed = readBoxed(reply)
   if (boxed !== null) return boxed
-  const tail = reply
-    .slice(-TAIL)
-    .replace(/<<[^<>\n]*>>/g, '')
+  const marked = displaysOnOneLine(reply.slice(-TAIL).replace(/<<[^<>\n]*>>/g, ''))
+    .trim()
     .replace(REMARK, '')
     .trim()
-  return readStatement(tail) ?? readWhole(tail) ?? readConclusion(tail)
+  const tail = withoutMarkup(marked)
+  return readTagged(tail) ?? readStatement(tail) ?? readWhole(tail) ?? readConclusion(marked)
 }
+
+/** Mathematics set over several lines is one formula. */
+function displaysOnOneLine(text: string): string {
+  return text
+    .replace(/\\(begin|end)\{(?:equation|align|aligned|gather|displaymath)\*?\}/g, (_, side) =>
+      side === 'begin' ? '\\[' : '\\]',
+    )
+    .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) =>
+      display.replace(/\s+/g, ' ').replace(/ (?=(?:\\\]|\$\$)$)/, ''),
+    )
+}
+
+/** Without bold face and backticks; two stars between operands are a power. */
+const withoutMarkup = (text: string): string =>
+  text.replace(/`+/g, '').replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
 
 /* 1. Boxes */
 
@@ -51,9 +69,9 @@ export function readBoxed(reply: string): string | null {
   return answer.length > LONGEST_EXPRESSION ? null : answer
 }
 
-/** What may stand between boxes that are one list. */
+/** What may stand between boxes that are one list: separators, and the name of the second. */
 const BETWEEN_BOXES =
-  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*$/i
+  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text ?\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=\s*)?$/i
 
 /** A list of more boxes than this is cut to as many: it is no answer either way. */
 const MOST_JOINED = 16
@@ -82,8 +100,11 @@ function closedBoxes(text: string): Box[] {
       if (!box) continue
       // What is too long to be an answer is not copied: nested boxes would make that quadratic.
       const isLong = found.index - box.inside > LONGEST_EXPRESSION
-      const content = isLong ? TOO_LONG : unwrap(text.slice(box.inside, found.index))
-      if (content === '') continue
+      const inside = isLong ? TOO_LONG : unwrap(text.slice(box.inside, found.index))
+      if (inside === '') continue
+      const content = isLong
+        ? TOO_LONG
+        : signBefore(text, box.start) + inside + percentAfter(text, opening.lastIndex)
       // A box around boxes holds their answer.
       while (boxes.length > 0 && boxes[boxes.length - 1].start > box.start) boxes.pop()
       boxes.push({ start: box.start, end: found.index + 1, content })
@@ -92,34 +113,94 @@ function closedBoxes(text: string): Box[] {
   return boxes
 }
 
+/** The minus sign of a whole formula that stands before its box: `x = -\\boxed{5}`. */
+const signBefore = (text: string, start: number): string =>
+  /(?:^|[=$]|\\[([]) ?[-−] ?(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start)) ? '-' : ''
+
+/** The percent sign or word that stands right after a box. */
+const percentAfter = (text: string, end: number): string =>
+  /^(?:\$|\\\))? ?(?:\\?%|(?:percent|pct)\b)/.test(text.slice(end, end + 12)) ? '\\%' : ''
+
 /** A box's content without the boxes, dollar signs and spaces around it. */
 function unwrap(content: string): string {
   return content.replace(/\\(?:boxed|fbox)\s{0,3}(?=\{)/g, '').trim()
 }
 
-/* 2. Statements */
+/* 2. Tags */
 
-/** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own. "To answer this, ..." states nothing. */
+function readTagged(text: string): string | null {
+  const lower = text.toLowerCase()
+  const end = lower.lastIndexOf('</answer>')
+  const start = lower.lastIndexOf('<answer>', end)
+  if (end < 0 || start < 0) return null
+  const content = text.slice(start + '<answer>'.length, end).trim()
+  if (content === '' || content.length > LONGEST_EXPRESSION) return null
+  return readStatement(content) ?? readStated(content, true) ?? content
+}
+
+/* 3. Statements */
+
+/** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own, or before a formula. "To answer this, ..." states nothing. */
 const STATEMENT =
-  /####|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|[:=])|(?=\**\s*\n))/gi
+  /####|^[ \t]*A:(?=\s)|^\W{0,8}(?:the )?(?:final )?answer\s{0,3}(?=\$|\\[([])|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|[:=])|(?=\s*\n))/gim
 
 /** At most this many statements are tried, from the last: a reply that repeats itself costs no more. */
 const MOST_STATEMENTS = 8
 
+const NEGATION = /\b(?:not|never|cannot|no longer)\b|n['’]t\b/i
+/** Before a statement in its clause: it is asked, supposed or denied. */
+const SUPPOSED =
+  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure))[^.,;:\n]*$/i
+/** A numbered heading or the first item of a numbered list. */
+const NUMBERED = /^\(?\d{1,3}[.)] +\S/
+const HEADING = /^\(?\d{1,3}[.):] +\S|^(?:step|part|case|section|problem|question|example|method|solution)\b/i
+
 function readStatement(text: string): string | null {
   for (const statement of [...text.matchAll(STATEMENT)].slice(-MOST_STATEMENTS).reverse()) {
-    const after = text.slice(statement.index + statement[0].length).replace(/^[\s:*#=]+/, '')
+    const [start, end] = [statement.index, statement.index + statement[0].length]
+    if (SUPPOSED.test(text.slice(Math.max(0, start - 80), start))) continue
+    const after = text.slice(end).replace(/^[\s:*#=]+/, '')
     const line = after.split('\n', 1)[0]
+    const isHash = statement[0] === '####'
+    if ((isHash && HEADING.test(line)) || (/^:?\s*\n/.test(text.slice(end)) && NUMBERED.test(line))) continue
+    // `A: ...` above `B: ...` is an option and no answer.
+    if (/A:$/.test(statement[0]) && /^[ \t]*B:/m.test(after)) continue
     const sentence = line.split(SENTENCE_END, 1)[0]
-    // Only the reply's last sentence, when it is finished, may hold its answer elsewhere than at its beginning.
-    const closes = sentence.length === after.length && isFinished(sentence)
-    const answer = readLeading(sentence) ?? (closes ? (readLast(sentence) ?? readWords(sentence)) : null)
+    if (/\?\W*$/.test(sentence)) continue
+    const isLast = sentence.length === after.length
+    const negated =
+      NEGATION.test(statement[0]) || new RegExp(`^(?:\\w+ ){0,2}(?:${NEGATION.source})`, 'i').test(sentence)
+    const answer = negated
+      ? isLast
+        ? readLast(`not ${sentence}`)
+        : null
+      : readStated(sentence, isLast, isHash)
     if (answer !== null) return answer
   }
   return null
 }
 
-/* 3. The whole reply */
+/** Ends where a number of its words is still to come: an article, a preposition, a conjunction. */
+const UNENDED =
+  /\b(?:a|an|the|of|to|for|in|on|at|by|from|with|per|each|and|or|but|so|then|which|that|is|are|has|have)\W*$/i
+
+/**
+ * The answer that a stated sentence gives: what it begins with; or, where it is the reply's last, what it ends with.
+ * A sentence without a full stop may have been cut: it may hold one formula, and words after it.
+ */
+function readStated(sentence: string, isLast: boolean, isHeading = false): string | null {
+  const leading = readLeading(sentence, isHeading && !isLast)
+  if (leading !== null || !isLast || isCutOpen(sentence)) return leading
+  if (isFinished(sentence)) return readLast(sentence) ?? readWords(sentence)
+  if (isHeading) return readWords(sentence)
+  const found = formulas(sentence)
+  const [only] = found
+  if (found.length > 1 || (only && !/^ ?[\w%]+(?: [\w’'-]+){0,4}\W*$/.test(sentence.slice(only.end))))
+    return null
+  return only === undefined ? readWords(sentence) : UNENDED.test(sentence) ? null : readLast(sentence)
+}
+
+/* 4. The whole reply */
 
 /**
  * A reply that is nothing but a number, with at most three words of unit, or one formula between delimiters. An
@@ -127,14 +208,16 @@ function readStatement(text: string): string | null {
  */
 function readWhole(text: string): string | null {
   if (text.length > LONGEST_EXPRESSION) return null
-  const bare = text.replace(/^[\s*]+|[\s*.]+$/g, '')
-  const number = WHOLE_NUMBER.exec(bare)
-  if (number) return number[1].trim()
-  const [span] = mathSpans(bare)
-  return span?.start === 0 && span.end === bare.length && !span.content.includes('=') ? span.content : null
+  const bare = trimmed(text, /[\s*]/, /[\s*.]/)
+  const formula = formulaAt(bare, 0)
+  if (formula === null || formula.content.includes('=') || isArithmetic(formula)) return null
+  const rest = bare.slice(formula.end)
+  return (formula.delimited ? rest === '' : /^\$?(?: ?[A-Za-z]{1,20}(?![A-Za-z])){0,3}$/.test(rest))
+    ? formula.content
+    : null
 }
 
-/* 4. A conclusion */
+/* 5. A conclusion */
 
 const CONCLUDES =
   /^[\s*>-]*(?:and )?(?:so|thus|therefore|hence|consequently|in total|altogether|overall|finally|in conclusion|in summary|as a result|this means|that means)\b/i
@@ -151,88 +234,113 @@ function readConclusion(text: string): string | null {
     const emphasised = readWhole(bold[0])
     if (emphasised !== null) return emphasised
   }
-  return CONCLUDES.test(sentence) ? readLast(sentence) : null
+  return CONCLUDES.test(sentence) ? readLast(withoutMarkup(sentence)) : null
 }
 
 /* Sentences and what they hold */
 
 /** Between two sentences. */
-const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No)\.)(?<=[.!?]\**)\s+/
+const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+/
 
 /** Ends with a full stop or an exclamation mark, markup and closing brackets aside. */
-const isFinished = (sentence: string): boolean => /[.!][\s*_"'”’)\]}$\\]*$/.test(sentence)
+const isFinished = (sentence: string): boolean => /[.!]$/.test(trimmed(sentence, /\s/, /[\s*_"'”’)\]}$\\]/))
 
-const WRITTEN = String.raw`[-+\u2212\u2013]?\s?(?:\\?[$€£])?\s?(?:\d+\s\d+\/\d+|\d+\s?\/\s?\d+|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)(?:\s?\\?%|\s(?:percent|hundred|thousand|million|billion|trillion)\b)?`
-/** One number, or several that are listed. */
-const LEADING_NUMBERS = new RegExp(
-  String.raw`^${WRITTEN}(?:\s?(?:,\s?(?:and\s|or\s)?|\sand\s|\sor\s)\s?${WRITTEN})*`,
-)
-const WHOLE_NUMBER = new RegExp(String.raw`^(${WRITTEN})(?:\s?[A-Za-z]+){0,3}$`)
-const NUMBERS = new RegExp(String.raw`(?<![\w.,])${WRITTEN}(?!\w)`, 'g')
-/** `\( \)`, `\[ \]`, `$$ $$`, or `$ $` around something that is not prose between two prices. */
-const MATHS =
-  /\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]|\$\$(.{1,400}?)\$\$|\$(?!\s)([^$]{1,400}?)(?<![\s\\])\$(?!\d)/g
-
-interface Span {
-  start: number
-  end: number
-  content: string
+/** `text` without the characters at its ends that match; one pass, however many there are. */
+function trimmed(text: string, atStart: RegExp, atEnd: RegExp): string {
+  let [start, end] = [0, text.length]
+  while (start < end && atStart.test(text[start])) start++
+  while (end > start && atEnd.test(text[end - 1])) end--
+  return text.slice(start, end)
 }
 
-function mathSpans(sentence: string): Span[] {
-  const spans: Span[] = []
-  for (const match of sentence.matchAll(MATHS)) {
-    const content = (match[1] ?? match[2] ?? match[3] ?? match[4]).trim()
-    const prose = content.replace(/\\[a-zA-Z]+(?:\{[^{}]*\})?/g, '')
-    if (!/[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/.test(prose))
-      spans.push({ start: match.index, end: match.index + match[0].length, content })
+/** Words before an answer that say nothing of it. */
+const OPENING =
+  /^(?:(?:approximately|about|roughly|around|nearly|exactly|simply|just|only|therefore|thus|indeed|clearly|a total of|equal to|given by|(?:the )?(?:option|choice|number|value)) )+/i
+/** The letter of an option; `A` before a word is an article. */
+const OPTION = /^\(?([B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
+/** Between the items of a list; the second takes a unit before it. */
+const JOINS = [/^ ?, ?(?:and |or )?(?=[^ ])|^ (?:and|or|to) /i, /^(?: [A-Za-z]+){1,2} (?:and|or) /]
+/** Between the parts of one quantity: `3 hours 20 minutes`. */
+const COMPOUND =
+  /^ ?(?:hours?|hrs?|h|minutes?|mins?|days?|weeks?|months?|years?|feet|foot|ft|yards?|pounds?|lbs?|dollars?|meters?|metres?|kilometers?|km|miles?|degrees?),?(?: and)? $/i
+
+/** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, an option. */
+function readLeading(text: string, isHeading: boolean): string | null {
+  const sentence = trimmed(text, /[\s*]/, /\s/).slice(0, LONGEST_EXPRESSION).replace(OPENING, '')
+  if (namesSet(sentence)) return trimmed(sentence, /\s/, /[\s.!*]/)
+  const first = formulaAt(sentence, 0)
+  if (first === null) return isCutOpen(sentence) ? null : (OPTION.exec(sentence)?.[1] ?? null)
+  const list = [first]
+  for (let next = nextItem(sentence, first); next !== null; next = nextItem(sentence, next)) list.push(next)
+  const last = list[list.length - 1]
+  const rest = sentence.slice(last.end)
+  // A heading goes on in words that are no unit.
+  if (isHeading && !/^(?: ?[\w/-]+){0,3}\W*$/.test(rest)) return null
+  if (!list.some((formula) => formula.delimited)) {
+    if (/^ ?[-+*/×÷^=<>−]\W*$/.test(rest) && !isFinished(sentence)) return null
+    if (list.some(isArithmetic) && !isFinished(sentence)) return null
+    // What is attached to a number and is no mark of a sentence belongs to it, whatever it is.
+    const attached = /^[^\s.,;:!?)*"'”’\]}$/–—-]\S{0,40}/.exec(rest)?.[0] ?? ''
+    const whole = sentence.slice(0, last.end) + attached
+    return isCutOpen(whole) ? null : rightSide(whole.trim())
   }
-  return spans
+  return list.map((formula) => formula.content).join(', ')
 }
 
-/** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation. */
-function readLeading(text: string): string | null {
-  const sentence = text.replace(/^[\s*]+/, '').slice(0, LONGEST_EXPRESSION)
-  // A box that was never closed: the reply was cut in its answer.
-  if (/^[$\\([\s]*\\f?box/.test(sentence)) return null
-  const spans = mathSpans(sentence)
-  if (spans[0]?.start === 0) {
-    let last = 0
-    while (
-      spans[last + 1] &&
-      /^\s*(?:,|,?\s*(?:and|or))\s*$/.test(sentence.slice(spans[last].end, spans[last + 1].start))
-    )
-      last++
-    return spans
-      .slice(0, last + 1)
-      .map((span) => span.content)
-      .join(', ')
+/** The next item of the list that `formula` is part of, or of one quantity in two units; null where none follows. */
+function nextItem(sentence: string, formula: Formula): Formula | null {
+  const rest = sentence.slice(formula.end, formula.end + 60)
+  const compound = /^[A-Za-z ,]+(?=\d)/.exec(rest)?.[0] ?? ''
+  const joins = [...JOINS.map((join) => join.exec(rest)?.[0] ?? ''), COMPOUND.test(compound) ? compound : '']
+  for (const join of joins.filter((text) => text !== '')) {
+    const next = formulaAt(sentence, formula.end + join.length)
+    // `42, because` and `3.14 to 2 decimal places` go on in words.
+    const isFigures =
+      / to /.test(join) && /^ (?:decimal|significant|places)/.test(sentence.slice(next?.end ?? 0))
+    if (next !== null && !isFigures && (next.delimited || /\d|[\\√π∞]|[=<>]/.test(next.content))) return next
   }
-  // The value of an equation is what its last equals sign is followed by.
-  const value = sentence.replace(/^(?:(?:[A-Za-z]\w?|[^=A-Za-z]{1,80})=\s*)+/, '')
-  const numbers = LEADING_NUMBERS.exec(value)
-  if (numbers && !/^\s*(?:[-+*/×÷^\u2212]\s*[\d(]|\*\*\s*\d|\\)/.test(value.slice(numbers[0].length)))
-    return numbers[0].trim()
-  const rest = value.replace(/[.!,;:\s*]+$/, '')
-  // Arithmetic that is not carried out counts where it was not cut off.
-  if (/^[-(]*\s*\d/.test(rest) && /[+*/×÷^]|[\d)]\s*[-\u2212]/.test(rest))
-    return isFinished(sentence) && /^[\d\s.,+\-*/×÷^()\u2212]+$/.test(rest) ? rest : null
-  return /^(?:[-+]?[\\([{|√π]|[A-Za-z]\s?[=^+\-*/(])/.test(rest) ? rest : null
+  return null
+}
+
+/** Numbers and operations alone, not carried out: a fraction is none. */
+const isArithmetic = ({ content, delimited }: Formula): boolean =>
+  !delimited && /^[\d\s.,+\-*/×÷^()−–$]+$/.test(content) && /[+*×÷^]|[\d)] ?[-−–]|\/.*\//.test(content)
+
+/** The value of an equation that defines a name or carries out arithmetic: what its last equals sign is followed by. */
+function rightSide(formula: string): string {
+  const at = formula.lastIndexOf('=')
+  if (at < 0 || /[<>!:]$/.test(formula.slice(0, at)) || /[<>≤≥≠]/.test(formula)) return formula
+  const sides = formula.slice(0, at).split('=')
+  const isDefinition = sides.every((side) =>
+    /^\s*(?:[A-Za-z]\w{0,3}(?:\([a-z]\))?|[^A-Za-z\\]*)\s*$/.test(side),
+  )
+  return isDefinition ? formula.slice(at + 1).trim() : formula
 }
 
 /** An answer of at most three words: `no solution.` */
 function readWords(sentence: string): string | null {
-  const words = sentence.replace(/[.!*\s]+$/, '')
-  return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(words) && !/answer/i.test(words) ? words : null
+  const words = trimmed(sentence, /[\s*]/, /[.!*\s]/)
+  return /^[A-Za-z'’-]+(?:\s[A-Za-z'’-]+){0,2}$/.test(words) && !/answer/i.test(words) && !UNENDED.test(words)
+    ? words
+    : null
 }
 
-/** The last number or mathematics of a sentence; of an equation, its value. */
+/** Says that what follows it, in its clause, is not so. */
+const DENIES =
+  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
+
+/** The last number or mathematics of a sentence that it does not deny; of an equation, its value. */
 function readLast(sentence: string): string | null {
-  const spans = mathSpans(sentence)
-  const last = spans.at(-1)
-  const number = [...sentence.matchAll(NUMBERS)]
-    .filter((n) => spans.every((s) => n.index < s.start || n.index >= s.end))
-    .at(-1)
-  if (last && (!number || number.index < last.start)) return last.content
-  return number?.[0].trim() ?? null
+  if (isCutOpen(sentence)) return null
+  const found = formulas(sentence.slice(-2048))
+  const text = sentence.slice(-2048)
+  const stated = found.filter(({ start }) => !DENIES.test(text.slice(Math.max(0, start - 60), start)))
+  const last = stated.at(-1)
+  if (last === undefined) return null
+  if (last.delimited) return last.content
+  const before = stated.at(-2)
+  const isCompound =
+    before !== undefined && !before.delimited && COMPOUND.test(text.slice(before.end, last.start))
+  if (!isCompound) return rightSide(last.content)
+  return text.slice(before.start, last.end) + (/^ ?[A-Za-z]+/.exec(text.slice(last.end))?.[0] ?? '')
 }

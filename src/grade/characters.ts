@@ -86,10 +86,7 @@ export function plainCharacters(text: string): string {
 const PHRASES: [RegExp, string][] = [
   [/\bper cent\b/gi, 'percent'],
   [/\b(?:the )?(?:empty|null) set\b/gi, '\\emptyset '],
-  [
-    /\b(?:the set of )?(?:all |any )?(?:the )?(?:non-?negative) real(?:s\b| numbers?\b)/gi,
-    '[0,\\infty)',
-  ],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?(?:non-?negative) real(?:s\b| numbers?\b)/gi, '[0,\\infty)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?positive real(?:s\b| numbers?\b)/gi, '(0,\\infty)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?negative real(?:s\b| numbers?\b)/gi, '(-\\infty,0)'],
   [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| numbers?\b)/gi, '\\mathbb{R}'],
@@ -112,3 +109,7 @@ export function formulaOfWords(text: string): string {
   if (!/[a-z]{4}|\\\{/i.test(text)) return text
   return PHRASES.reduce((so, [phrase, formula]) => so.replace(phrase, formula), text)
 }
+
+/** Whether `text` begins with a set that is named in words, such as `all real numbers except 2`. */
+export const namesSet = (text: string): boolean =>
+  /^[a-z]/i.test(text) && /^(?:\\mathbb|\\emptyset|[([])/.test(formulaOfWords(text))

@@ -184,7 +184,9 @@ const OPERATIONS: Record<
   ceil: onReals((x) => Math.ceil(snap(x))),
   factorial: onReals((x) => factorial(snap(x))),
   binomial: (n, k) =>
-    Math.abs(k.im) < 1e-12 ? divide(fallingFactorial(n, snap(k.re)), real(factorial(snap(k.re)))) : NOT_A_NUMBER,
+    Math.abs(k.im) < 1e-12
+      ? divide(fallingFactorial(n, snap(k.re)), real(factorial(snap(k.re))))
+      : NOT_A_NUMBER,
   percent: (a) => scale(a, 0.01),
   degrees: (a) => scale(a, Math.PI / 180),
   scaled: multiply,

@@ -33,7 +33,8 @@ export function answersEqual(answer: string, gold: string): boolean {
   const [choice, goldChoice] = [readChoice(given), readChoice(wanted)]
   if (choice !== null && goldChoice !== null) return choice.letter === goldChoice.letter
   if (choice !== null) return answersEqual(choice.letter, wanted) || answersEqual(choice.text, wanted)
-  if (goldChoice !== null) return answersEqual(given, goldChoice.letter) || answersEqual(given, goldChoice.text)
+  if (goldChoice !== null)
+    return answersEqual(given, goldChoice.letter) || answersEqual(given, goldChoice.text)
   const readings = readingsOf(given)
   const golds = readingsOf(wanted)
   if (readings.length === 0 || golds.length === 0) return plainText(given) === plainText(wanted)
@@ -75,7 +76,10 @@ function readingsOf(text: string): Expression[] {
 /** Text that the grammar does not know, stripped of what only sets it. */
 function plainText(text: string): string {
   return plainCharacters(text)
-    .replace(/\\(?:left|right|displaystyle|boxed|fbox)(?![a-zA-Z])|\\[()[\],;:! $]|[\s$~*]/g, '')
+    .replace(
+      /(\\\\)|\\(?:left|right|displaystyle|boxed|fbox)(?![a-zA-Z])|\\[()[\],;:! $]|[\s$~*]/g,
+      (_, row) => row ?? '',
+    )
     .replace(/\\(?:text[a-z]*|math[a-z]*|mbox|operatorname)\{([^{}]*)\}/g, '$1')
     .replace(/\\[dtc]frac/g, '\\frac')
     .replace(/\{([^{}\\])\}/g, '$1')
@@ -98,7 +102,9 @@ function same(a: Expression, b: Expression): boolean {
 /** All of a node but its parts. */
 function label(e: Expression): string {
   const own =
-    e.kind === 'matrix' ? e.rows.map((row) => row.length) : { ...e, args: 0, items: 0, sides: 0, parts: 0, bare: 0 }
+    e.kind === 'matrix'
+      ? e.rows.map((row) => row.length)
+      : { ...e, args: 0, items: 0, sides: 0, parts: 0, bare: 0 }
   return e.kind === 'number' ? 'number' : JSON.stringify([e.kind, own])
 }
 

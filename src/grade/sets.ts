@@ -16,6 +16,9 @@ const interval = (lower: Expression, upper: Expression, lowerOpen = true, upperO
 
 const isReals = (e: Expression): boolean => e.kind === 'symbol' && e.name === 'ℝ'
 
+const saysReal = (e: Expression): boolean =>
+  e.kind === 'relation' && e.operators.length === 1 && e.operators[0] === 'in' && isReals(e.sides[1])
+
 /**
  * The real numbers, `x < 1 or x > 2` (a bare list of inequalities), `x \neq 2` and `\mathbb{R} \setminus \{2\}` as
  * intervals or a union of them; anything else as it is.
@@ -43,10 +46,11 @@ function missingPoints(e: Expression): Expression[] | null {
     return removed.kind === 'call' && removed.name === 'negate' ? pointsOf(removed.args[0]) : null
   }
   if (e.kind !== 'list' || e.open !== '') return null
-  // `x \neq 1, x \neq 2`, `x \neq 1, 2`
-  const first = e.items.length > 0 ? missingPoints(e.items[0]) : null
+  // `x \neq 1, x \neq 2`, `x \neq 1, 2`, `x \in \mathbb{R}, x \neq 1`
+  const [head, ...others] = e.items.filter((item) => !saysReal(item))
+  const first = head === undefined ? null : missingPoints(head)
   if (first === null) return null
-  const rest = e.items.slice(1).map((item) => (item.kind === 'relation' ? missingPoints(item) : pointsOf(item)))
+  const rest = others.map((item) => (item.kind === 'relation' ? missingPoints(item) : pointsOf(item)))
   return rest.some((points) => points === null) ? null : [...first, ...rest.flatMap((points) => points ?? [])]
 }
 

@@ -39,7 +39,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -238,6 +238,9 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
     if (!mark) throw new Unreadable()
     // A full stop ends a sentence; anywhere else it is no part of an answer.
     if (mark[0] === '.') {
+      // ... but of `sq. ft`.
+      if (/^(?:words|unit)$/.test(tokens.at(-1)?.type ?? '') && /^ ?[a-z]/.test(text.slice(at, at + 2)))
+        continue
       if (/\S/.test(text.slice(at).replace(/[\s$*}\\)\]]/g, ''))) throw new Unreadable()
       continue
     }
@@ -298,7 +301,10 @@ function readLetters(
   const previous = before.trimEnd().at(-1) ?? ''
   if (lower === 'and' || lower === 'or') return [{ type: 'mark', text: ',' }]
   if (lower === 'percent' || lower === 'percentage' || lower === 'pct') return [{ type: 'mark', text: '%' }]
-  if (/^(?:minus|negative|plus)$/.test(lower) && /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next))
+  if (
+    /^(?:minus|negative|plus)$/.test(lower) &&
+    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
+  )
     return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
   const power = SCALES.get(lower)
   if (power !== undefined) return [{ type: 'scale', power }]
@@ -313,7 +319,8 @@ function readLetters(
   }
   const afterFactor = /[\d})]/.test(previous)
   if (/\d/.test(previous) && /^(?:st|nd|rd|th)$/.test(run)) return []
-  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? ''))) return [{ type: 'unit', text: run }]
+  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
+    return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]
   const symbols = [...run.replace(/[^A-Za-z]/g, '')].map((text): TokenBody => ({ type: 'symbol', text }))
   if (inText) return [{ type: 'words', text: lower }]
