@@ -12,7 +12,7 @@
  */
 import { namesSet } from './characters.ts'
 import { LONGEST_EXPRESSION } from './expression.ts'
-import { type Formula, formulaAt, formulas, isCutOpen } from './formulas.ts'
+import { type Formula, formulaAt, formulas, isCutOpen, sentences } from './formulas.ts'
 
 /** Statements are looked for in this many characters at the reply's end. Boxes are looked for everywhere. */
 const TAIL = 8192
@@ -24,7 +24,12 @@ const REMARK = /\bI hope (?:it|this|that) (?:is correct|is right|helps)[.!]?$/i
 export function readAnswer(reply: string): string | null {
   const boxed = readBoxed(reply)
   if (boxed !== null) return boxed
-  const marked = displaysOnOneLine(reply.slice(-TAIL).replace(/<<[^<>\n]*>>/g, ''))
+  const marked = displaysOnOneLine(
+    reply
+      .slice(-TAIL)
+      .replace(/<<[^<>\n]*>>/g, '')
+      .replace(/[^\S\n]+/g, ' '),
+  )
     .trim()
     .replace(REMARK, '')
     .trim()
@@ -38,9 +43,7 @@ function displaysOnOneLine(text: string): string {
     .replace(/\\(begin|end)\{(?:equation|align|aligned|gather|displaymath)\*?\}/g, (_, side) =>
       side === 'begin' ? '\\[' : '\\]',
     )
-    .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) =>
-      display.replace(/\s+/g, ' ').replace(/ (?=(?:\\\]|\$\$)$)/, ''),
-    )
+    .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) => display.replace(/\s+/g, ' '))
 }
 
 /** Without bold face and backticks; two stars between operands are a power. */
@@ -165,7 +168,7 @@ function readStatement(text: string): string | null {
     if ((isHash && HEADING.test(line)) || (/^:?\s*\n/.test(text.slice(end)) && NUMBERED.test(line))) continue
     // `A: ...` above `B: ...` is an option and no answer.
     if (/A:$/.test(statement[0]) && /^[ \t]*B:/m.test(after)) continue
-    const sentence = line.split(SENTENCE_END, 1)[0]
+    const sentence = sentences(line)[0]
     if (/\?\W*$/.test(sentence)) continue
     const isLast = sentence.length === after.length
     const negated =
@@ -223,11 +226,7 @@ const CONCLUDES =
   /^[\s*>-]*(?:and )?(?:so|thus|therefore|hence|consequently|in total|altogether|overall|finally|in conclusion|in summary|as a result|this means|that means)\b/i
 
 function readConclusion(text: string): string | null {
-  const sentence =
-    text
-      .slice(text.lastIndexOf('\n') + 1)
-      .split(SENTENCE_END)
-      .at(-1) ?? ''
+  const sentence = sentences(text.slice(text.lastIndexOf('\n') + 1)).at(-1) ?? ''
   if (!isFinished(sentence)) return null
   const bold = [...sentence.matchAll(/\*\*([^*]+)\*\*/g)].map((match) => match[1])
   if (bold.length === 1 && bold[0].length < sentence.length - 8) {
@@ -238,9 +237,6 @@ function readConclusion(text: string): string | null {
 }
 
 /* Sentences and what they hold */
-
-/** Between two sentences. */
-const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+/
 
 /** Ends with a full stop or an exclamation mark, markup and closing brackets aside. */
 const isFinished = (sentence: string): boolean => /[.!]$/.test(trimmed(sentence, /\s/, /[\s*_"'”’)\]}$\\]/))

@@ -29,6 +29,9 @@ const DELIMITED = new RegExp(
 /** Prose between two prices: `$5 and pays $`. */
 const PROSE = /[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/
 
+/** Between two sentences. */
+const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+/g
+
 const NUMBER =
   /(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d{1,3}(?: \d{3})+(?![,.]?\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+(?![A-Za-z]))?|\.\d+/y
 const SIGN = /(?:[-+−–±∓]|\\[mp][mp](?![a-z])|(?:minus|negative|plus)(?= )) ?/iy
@@ -69,6 +72,26 @@ export function formulas(sentence: string): Formula[] {
   return found
 }
 
+/** Whether what stands between two dollar signs is words and no formula. */
+const isProse = (content: string): boolean =>
+  PROSE.test(
+    content.replace(/\\[a-zA-Z]+(?:\{[^{}]*\})?|\b(?:hundred|thousand|million|billion|trillion)\b/g, ''),
+  )
+
+/** `line` in sentences; a full stop or an exclamation mark inside a formula ends none. */
+export function sentences(line: string): string[] {
+  const masked = line.replace(new RegExp(DELIMITED.source, 'g'), (formula) =>
+    formula.replace(/[.!?](?!(?:\$\$?|\\[)\]])$)/g, '_'),
+  )
+  const found: string[] = []
+  let start = 0
+  for (const end of masked.matchAll(SENTENCE_END)) {
+    found.push(line.slice(start, end.index))
+    start = end.index + end[0].length
+  }
+  return [...found, line.slice(start)]
+}
+
 /** Whether it is a formula anywhere, and not only where one is expected: letters alone may be words. */
 const isSure = (formula: Formula): boolean =>
   formula.delimited ||
@@ -84,8 +107,7 @@ export function formulaAt(sentence: string, at: number): Formula | null {
   const delimited = DELIMITED.exec(sentence)
   if (delimited) {
     const content = (delimited[1] ?? delimited[2] ?? delimited[3] ?? delimited[4]).trim()
-    const prose = content.replace(/\\[a-zA-Z]+(?:\{[^{}]*\})?/g, '')
-    if (content !== '' && !PROSE.test(prose)) {
+    if (content !== '' && !(delimited[4] && isProse(content))) {
       // A sign or a word after the delimiter belongs to the number: `$25$%`, `$3$ million`.
       const closed = DELIMITED.lastIndex
       const end = /\d$/.test(content) ? endOf(AFTER_NUMBER, sentence, closed) : closed

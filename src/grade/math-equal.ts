@@ -42,12 +42,17 @@ export function answersEqual(answer: string, gold: string): boolean {
 }
 
 const FACE = /\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}/g
-const CHOICE = /^\(([A-J])\)(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
+const CHOICE =
+  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)\(([A-J])\)(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
 
 /** An option's letter in brackets with what the option says, `\textbf{(B)}\ 12`; null for anything else. */
 function readChoice(text: string): { letter: string; text: string } | null {
-  const found = CHOICE.exec(text.replace(FACE, '$1').trim())
-  return found && !/\([A-J]\)/.test(found[2]) ? { letter: found[1], text: found[2] } : null
+  const found = CHOICE.exec(plainCharacters(text).replace(FACE, '$1'))
+  if (!found || /\([A-J]\)/.test(found[3])) return null
+  // What was opened before the letter is closed after the text.
+  let said = found[3]
+  for (const _ of found[1].matchAll(/\{/g)) said = said.replace(/\}(?:[ $.]|\\[)\]])*$/, '')
+  return { letter: found[2], text: said }
 }
 
 const PLAIN = /^(?:\\?[$€£])?\s?([-+\u2212]?)\s?(?:\\?[$€£])?\s?(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d*))?\s?\$?$/
