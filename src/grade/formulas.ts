@@ -13,7 +13,7 @@ export interface Formula {
   delimited: boolean
 }
 
-/** Formulas between delimiters, groups and runs in plain text are at most this long. */
+/** Formulas between delimiters and groups in plain text are at most this long. */
 const LONGEST = 400
 
 /** `\( \)`, `\[ \]`, `$$ $$`, or `$ $`; a dollar sign inside, `\$`, closes nothing. */
@@ -64,8 +64,8 @@ export function formulas(sentence: string): Formula[] {
     // Neither a raised digit nor a hyphen after a word begins a formula.
     const goesOn = /[\w)][-–−]/.test(sentence.slice(at - 1, at + 1)) || /[⁰¹²³⁴-⁹⁺⁻]/.test(sentence[at])
     const formula = goesOn ? null : formulaAt(sentence, at)
-    if (formula !== null && isSure(formula)) {
-      found.push(formula)
+    if (formula !== null) {
+      if (isSure(formula)) found.push(formula)
       at = formula.delimited ? formula.end : afterUnit(sentence, formula.end)
     } else at = Math.max(endOf(/[A-Za-z\d]+(?:['’-][A-Za-z]+)*/y, sentence, at), at + 1)
   }
@@ -117,7 +117,7 @@ export function formulaAt(sentence: string, at: number): Formula | null {
   const end = runEnd(sentence, at)
   const content = sentence.slice(at, end).trim()
   const isBare = /^(?:[-–+−] )?[A-Za-z]*$/.test(content)
-  return isBare || end - at > LONGEST ? null : { start: at, end, content, delimited: false }
+  return isBare ? null : { start: at, end, content, delimited: false }
 }
 
 /** Whether a formula, a group or a box of the sentence is opened and not closed: the text was cut in it. */
@@ -151,9 +151,8 @@ function endOf(pattern: RegExp, text: string, at: number): number {
 
 /** The end of the run of plain mathematics that begins at `at`, or `at`. */
 function runEnd(text: string, at: number): number {
-  const limit = at + LONGEST + 1
   let end = operandEnd(text, at)
-  while (end > at && end < limit) {
+  while (end > at) {
     const operator = endOf(OPERATOR, text, end)
     if (operator === end) break
     const next = operandEnd(text, operator)
@@ -175,7 +174,7 @@ function operandEnd(text: string, at: number): number {
     let next = number ? endOf(MIXED, text, endOf(AFTER_NUMBER, text, end)) : end
     if (next === end) next = atomEnd(text, end)
     if (next === end) next = endOf(ATTACHED, text, end)
-    if (next === end || next > at + LONGEST + 1) return next
+    if (next === end) return end
     end = next
   }
 }
@@ -209,5 +208,5 @@ function groupEnd(text: string, at: number): number {
 
 /** Past the unit after a quantity, so that `m/s` after a number is no formula of its own. */
 function afterUnit(text: string, at: number): number {
-  return endOf(/ ?[A-Za-z]+(?:[/·*^²³⁻¹][A-Za-z\d^{}-]*)+(?! ?[=<>])/y, text, at)
+  return endOf(/ ?[A-Za-z]+(?:[/·*^²³⁻¹][A-Za-z\d{}-]*)+(?! ?[=<>])/y, text, at)
 }
