@@ -6,6 +6,7 @@ import { type FileHandle, mkdir, open, readFile, truncate } from 'node:fs/promis
 import { dirname } from 'node:path'
 import type { z } from 'zod'
 import { UserError } from './errors.ts'
+import { decodeText } from './text-file.ts'
 
 export interface KeyedLines<Line> {
   get(key: string): Line | undefined
@@ -58,13 +59,15 @@ async function readLines<Line>(path: string, schema: z.ZodType<Line>): Promise<L
     throw new UserError(`Cannot read the answers in ${path} (${code}): choose another --out.`)
   }
   const whole = bytes.lastIndexOf(0x0a) + 1
-  if (whole < bytes.length) await truncate(path, whole)
-  const lines = bytes.subarray(0, whole).toString().split('\n').slice(0, -1)
-  return lines.map((text, i) => {
+  const lines = decodeText(bytes.subarray(0, whole), path).split('\n').slice(0, -1)
+  const answers = lines.map((text, i) => {
     try {
       return schema.parse(JSON.parse(text))
     } catch {
       throw new UserError(`Line ${i + 1} of ${path} is no answer: delete that line or choose another --out.`)
     }
   })
+  // Only once all else is known to be good is anything taken away.
+  if (whole < bytes.length) await truncate(path, whole)
+  return answers
 }
