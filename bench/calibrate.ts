@@ -54,11 +54,11 @@ const usual: Record<Part, number> = {
   sequence: 2000,
   rules: 400,
   families: 400,
-  familyPower: 200,
+  familyPower: 100,
   widths: 60,
   familySequence: 500,
-  otherSizes: 600,
-  training: 300,
+  otherSizes: 400,
+  training: 200,
 }
 
 function run(names: readonly Part[], simsOf: (part: Part) => number): Partial<Results> {

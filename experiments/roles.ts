@@ -9,12 +9,10 @@ import {
   shared,
 } from 'message-board'
 
-const critic: Prompt = ({ question }, _seat, seen) => [
-  {
-    role: 'user',
-    content: `${question}\n\nNotes:\n${(seen ?? []).join('\n')}\n\nName the first mistake in them, or say that there is none.`,
-  },
-]
+const critic: Prompt = ({ question }, _seat, seen) => {
+  const task = 'Name the first mistake in them, or say that there is none.'
+  return [{ role: 'user', content: `${question}\n\nNotes:\n${(seen ?? []).join('\n')}\n\n${task}` }]
+}
 
 const criticised: ProtocolChoices = {
   name: 'criticised',

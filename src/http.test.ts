@@ -6,16 +6,12 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { UserError } from './errors.ts'
 import {
-  addressOf,
   askWithRetries,
   fetchWithRetries,
-  keyOf,
   piecesOf,
-  plainAddress,
   refusalOf,
   retryAfter,
   shown,
-  shownAddress,
   type Wait,
   waitNotices,
 } from './http.ts'
@@ -135,55 +131,10 @@ describe('a redirect', () => {
 
 describe('a secret', () => {
   it('that cannot be sent is not said', async () => {
-    for (const bad of [
-      `${secret}\nmore`,
-      `${secret}\r\nx-injected: 1`,
-      `${secret}\0`,
-      `${secret}é\u2026`,
-      ' ',
-    ]) {
-      const message = await refusal(Promise.resolve().then(() => keyOf(bad, 'The variable KEY')))
-      expect(message).toMatch(/^The variable KEY holds .*: put the key into it once more\.$/)
-      expect(message).not.toContain(secret)
-    }
-    expect(keyOf(`${secret}\r\n`, 'KEY')).toBe(secret)
     const here = await server((_, response) => response.end())
     const sent = askWithRetries(here.url, { headers: { authorization: `${secret}\nx` } }, quick)
     expect(await refusal(sent)).toMatch(/^A header holds a character/)
     expect(here.asked).toEqual([])
-  })
-
-  it('in an address is sent and not shown', () => {
-    const address = addressOf('http://user:p%40ss-word@host:8000/v1/?api-version=2024&key=very-secret')
-    expect(address?.shown).toBe('http://host:8000/v1')
-    expect(address?.to('chat')).toBe('http://host:8000/v1/chat?api-version=2024&key=very-secret')
-    expect(address?.authorization).toBe(`Basic ${Buffer.from('user:p@ss-word').toString('base64')}`)
-    expect(address?.secrets).toEqual(expect.arrayContaining(['p@ss-word', 'very-secret']))
-    expect(addressOf('http://host/v1')).toMatchObject({ shown: 'http://host/v1', secrets: [] })
-    for (const none of ['host:8000', 'file:///x', 'nothing', '']) expect(addressOf(none)).toBeUndefined()
-  })
-
-  it('is in no message, whatever address was given', () => {
-    const part = fc.string({ unit: fc.constantFrom(...'ab:/@?# %&\\[].'), maxLength: 8 })
-    fc.assert(
-      fc.property(
-        part,
-        part,
-        fc.constantFrom('http://', 'https://', 'ftp://', '', 'HTTP:/'),
-        (a, b, scheme) => {
-          expect(shownAddress(`${scheme}user:${a}hunter2${b}@host:80/v1`)).not.toContain('hunter2')
-        },
-      ),
-      { numRuns: 2000, examples: [['', '/x', 'http://']] },
-    )
-    const how = { example: 'one', key: 'KEY' }
-    expect(() => plainAddress('http://user:hunter2@host/', how)).toThrow(
-      'The address of http://host has a login or a query in it: give it without, and a key in the variable KEY.',
-    )
-    expect(() => plainAddress('user:hunter2@host', how)).toThrow(
-      '"host" is no address of a server: give one.',
-    )
-    expect(plainAddress('http://host:8000/', how)).toBe('http://host:8000')
   })
 
   it('that a server repeats is hidden', () => {

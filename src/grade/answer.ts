@@ -288,9 +288,7 @@ function readLeading(text: string, isHeading: boolean): string | null {
     if (list.some(isArithmetic) && !isFinished(sentence)) return null
     // A number in words of arithmetic is a part of them: `9 squared`, `1 out of 6`.
     if (IN_WORDS.test(rest)) return trimmed(sentence, /\s/, /[\s.!*]/)
-    // What is attached to a number and is no mark of a sentence belongs to it, whatever it is.
-    const attached = /^[^\s.,;:!?)*"'”’\]}$/–—-]\S{0,40}/.exec(rest)?.[0] ?? ''
-    const whole = sentence.slice(0, last.end) + attached
+    const whole = sentence.slice(0, last.end)
     return isCutOpen(whole) ? null : rightSide(whole.trim())
   }
   return list.map((formula) => formula.content).join(', ')
@@ -343,15 +341,14 @@ const isDenied = (text: string, at: number): boolean => DENIES.test(text.slice(M
 /** The last number or mathematics of a sentence that it does not deny; of an equation, its value. */
 function readLast(sentence: string): string | null {
   if (isCutOpen(sentence)) return null
-  const found = formulas(sentence.slice(-2048))
   const text = sentence.slice(-2048)
-  const stated = found.filter(({ start }) => !isDenied(text, start))
+  const stated = formulas(text).filter(({ start }) => !isDenied(text, start))
   const last = stated.at(-1)
   if (last === undefined) return null
   if (last.delimited) return last.content
   const before = stated.at(-2)
-  const isCompound =
-    before !== undefined && !before.delimited && COMPOUND.test(text.slice(before.end, last.start))
-  if (!isCompound) return rightSide(last.content)
+  const between = before === undefined || before.delimited ? '' : text.slice(before.end, last.start)
+  if (before === undefined || !(COMPOUND.test(between) || IN_WORDS.test(between)))
+    return rightSide(last.content)
   return text.slice(before.start, last.end) + (/^ ?[A-Za-z]+/.exec(text.slice(last.end))?.[0] ?? '')
 }

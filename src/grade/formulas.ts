@@ -30,7 +30,8 @@ const DELIMITED = new RegExp(
 const PROSE = /[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/
 
 /** Between two sentences. */
-const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+/g
+const SENTENCE_END =
+  /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+(?![\s+*/×÷=^])/g
 
 const NUMBER =
   /(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d{1,3}(?: \d{3})+(?![,.]?\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+(?![A-Za-z]))?|\.\d+/y
@@ -51,6 +52,8 @@ const ATTACHED = /[A-Za-z]+|['′]+(?=[\s(=])|!(?=[\d(.,;:)]| ?[+*/^=×÷-])|°[
 /** Signs and words of a number, and the half of the day of a time. */
 const AFTER_NUMBER =
   / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|€/iy
+/** What is attached to a number and is no mark of a sentence and no picture belongs to it, whatever it is: `5‰`. */
+const UNKNOWN = /[^\s.,;:!?)*"'”’\]}$/–—<\-\p{So}\p{Cs}]\S{0,40}/uy
 const MIXED = / \d+\/\d+(?![\d/])/y
 const OPERATOR =
   / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
@@ -159,7 +162,7 @@ function runEnd(text: string, at: number): number {
     if (next === operator) break
     end = next
   }
-  return end
+  return end > at ? endOf(UNKNOWN, text, end) : end
 }
 
 /** The end of an operand with its sign, its currency and all that is attached to it; `at` where there is none. */

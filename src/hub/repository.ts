@@ -25,14 +25,13 @@ import {
   modelInfo,
 } from '@huggingface/hub'
 import { z } from 'zod'
+import { keyOf, plainAddress } from '../address.ts'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
 import {
   askWithRetries,
   fetchWithRetries,
-  keyOf,
   piecesOf,
-  plainAddress,
   type RetryOptions,
   shown,
   waitNotices,

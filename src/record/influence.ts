@@ -15,7 +15,9 @@ const lineSchema = z.strictObject({
 })
 export type InfluenceLine = z.infer<typeof lineSchema>
 
-const fileOf = (jobFolder: string) => join(jobFolder, 'influence.jsonl')
+export const influenceFile = 'influence.jsonl'
+
+const fileOf = (jobFolder: string) => join(jobFolder, influenceFile)
 
 /**
  * What was measured of a job so far, and the length of its whole lines in bytes.

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { latestBefore } from '../board/counts.ts'
+import type { Effect } from '../board/influence.ts'
 import type { Post, Ref } from '../board/types.ts'
 import { partsOf } from '../tasks/parts.ts'
 import type { BoardText, RunView, Side } from '../view/types.ts'
@@ -367,7 +368,7 @@ export function Board({
   }, [source, number, edition])
   if (text === null) return <p class="muted">Loading</p>
   if (typeof text === 'string') return <p class="warning">{text}</p>
-  const { rounds, credit } = text
+  const { rounds, credit, influence } = text
   const shown = compact ? 600 : SHOWN
   const isRead = (round: number, seat: number) => read.some(([r, s]) => r === round && s === seat)
   return (
@@ -375,7 +376,9 @@ export function Board({
       {rounds.map((posts, r) => (
         <div key={r} class={`round round-${r + 1}`}>
           <h3>{capital(postsOf(side.rounds[r]))}</h3>
-          {compact ? null : <WhoReadWhom side={side} job={job} rounds={rounds} round={r} />}
+          {compact ? null : (
+            <WhoReadWhom side={side} job={job} rounds={rounds} round={r} influence={influence ?? []} />
+          )}
           <ol class="posts">
             {posts.map((post, i) => {
               const earned = credit?.[r][i] ?? null
@@ -414,11 +417,13 @@ function WhoReadWhom({
   job,
   rounds,
   round,
+  influence,
 }: {
   side: Side
   job: string
   rounds: readonly (readonly Post[])[]
   round: number
+  influence: readonly Effect[]
 }) {
   const readers = rounds[round]
   const read = rounds
@@ -430,9 +435,15 @@ function WhoReadWhom({
     )
   if (read.length === 0 || (readers.length === 1 && read.length === 1)) return null
   const from = [...new Set(read.map(({ r }) => r))]
+  const measured = influence.filter(({ post: [r] }) => r === round)
+  const most = Math.max(...measured.map(({ change }) => Math.abs(change)))
+  const isOpen = side.seats.length > FEW.seats || rounds.length > FEW.rounds || measured.length > 0
   return (
-    <details class="sights" open={side.seats.length > FEW.seats || rounds.length > FEW.rounds}>
-      <summary>Who read whom</summary>
+    <details class={measured.length > 0 ? 'sights measured' : 'sights'} open={isOpen}>
+      <summary>
+        Who read whom
+        {measured.length > 0 ? ', and how much likelier it made what they wrote, in nats' : ''}
+      </summary>
       <Wide label={`Who read whom in ${postsOf(side.rounds[round])}, ${job}`}>
         <table>
           <thead>
@@ -470,15 +481,26 @@ function WhoReadWhom({
                 >
                   {reader.seat + 1}
                 </th>
-                {read.map(({ r, post }) => (
-                  <td key={`${r} ${post.seat}`} class={mark(post)}>
-                    {reader.reads.some(([a, b]) => a === r && b === post.seat)
-                      ? post.correct
-                        ? '●'
-                        : '○'
-                      : ''}
-                  </td>
-                ))}
+                {read.map(({ r, post }) => {
+                  const isRead = reader.reads.some(([a, b]) => a === r && b === post.seat)
+                  const effect = measured.find(
+                    ({ note, post: [, seat] }) =>
+                      note[0] === r && note[1] === post.seat && seat === reader.seat,
+                  )
+                  return effect ? (
+                    <td
+                      key={`${r} ${post.seat}`}
+                      class={effect.change < 0 ? 'effect less' : 'effect'}
+                      style={{ '--strength': `${(60 * Math.abs(effect.change)) / (most || 1)}%` }}
+                    >
+                      {effect.change.toFixed(2)}
+                    </td>
+                  ) : (
+                    <td key={`${r} ${post.seat}`} class={mark(post)}>
+                      {isRead ? (post.correct ? '●' : '○') : ''}
+                    </td>
+                  )
+                })}
               </tr>
             ))}
           </tbody>

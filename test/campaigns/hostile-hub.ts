@@ -2,7 +2,7 @@
  * A hub that answers oddly, or a network's own page in its place: what is brought from it is what it should be, or is
  * refused in a sentence. Nothing is written outside the cache, and the token goes to nobody else.
  *
- *     npx tsx test/campaigns/hostile-hub.ts --rounds 1000 --seed 1
+ *     npx tsx test/campaigns/hostile-hub.ts --rounds 1000 --minutes 30 --seed 1
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,17 +13,13 @@ import { startFakeHub } from '../../src/hub/testing/fake-hub.ts'
 import { random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { startHostileProxy, wayOfRound, ways } from './hostile-proxy.ts'
-import { type Campaign, campaign, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, main, type Outcome } from './rounds.ts'
 
 const token = 'hf_never-to-be-told'
 const commit = 'a'.repeat(40)
 const names = Object.keys(ways).slice(1)
 
-export async function hostileHubs(options: {
-  seed: number
-  rounds: number
-  only?: number
-}): Promise<Campaign> {
+export async function hostileHubs(extent: Extent): Promise<Campaign> {
   const folder = await mkdtemp(join(tmpdir(), 'campaign-model-'))
   await writeTinyModel(folder, 3)
   const files = Object.fromEntries(
@@ -35,7 +31,7 @@ export async function hostileHubs(options: {
     { type: 'model', name: 'tests/tiny', refs: { main: commit }, commits: { [commit]: files }, token },
   ])
   const round = async (number: number, cache: string, happens: () => void): Promise<Outcome> => {
-    const stream = random('hostile-hub', options.seed, number)
+    const stream = random('hostile-hub', extent.seed, number)
     const wayOf = wayOfRound(stream, names)
     let isHostile = true
     const proxy = await startHostileProxy(hub.endpoint, stream, (asked) => {
@@ -81,7 +77,7 @@ export async function hostileHubs(options: {
     }
   }
   try {
-    return await campaign({ ...options, secrets: [token], round })
+    return await campaign({ ...extent, secrets: [token], round })
   } finally {
     await hub.close()
     await rm(folder, { recursive: true })

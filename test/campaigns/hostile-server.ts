@@ -2,7 +2,7 @@
  * Servers that answer oddly: an OpenAI-compatible endpoint, and one of the Tinker API, behind a proxy that changes, cuts
  * and holds back what they say. Nothing of it may end in a stack or a hang, reach another server, or show a key.
  *
- *     npx tsx test/campaigns/hostile-server.ts --rounds 1000 --seed 1
+ *     npx tsx test/campaigns/hostile-server.ts --rounds 1000 --minutes 30 --seed 1
  */
 import { access, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { mathGrader } from '../../src/grade/grader.ts'
 import { type Random, random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { type HostileProxy, startHostileProxy, wayOfRound, ways } from './hostile-proxy.ts'
-import { type Campaign, campaign, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, main, type Outcome } from './rounds.ts'
 
 const secret = 'sk-never-to-be-told'
 const names = Object.keys(ways).slice(1)
@@ -177,16 +177,12 @@ async function tinkerRound(
   }
 }
 
-export async function hostileServers(options: {
-  seed: number
-  rounds: number
-  only?: number
-}): Promise<Campaign> {
+export async function hostileServers(extent: Extent): Promise<Campaign> {
   return campaign({
-    ...options,
+    ...extent,
     secrets: [secret],
     async round(number, folder, happens) {
-      const stream = random('hostile-server', options.seed, number)
+      const stream = random('hostile-server', extent.seed, number)
       if (number % 2 === 0) return endpointRound(stream, folder, happens)
       const tokenizer = join(folder, 'model')
       await writeTinyModel(tokenizer, 1)

@@ -10,6 +10,7 @@ export type Outcome = { kind: string; said?: string }
 
 export interface Campaign {
   seed: number
+  /** Those that were played. */
   rounds: number
   /** Rounds by what they came to. */
   outcomes: Record<string, number>
@@ -23,18 +24,27 @@ export interface Campaign {
 /** Longest that nothing may happen in a round, and that a round may take. */
 const HANG = { silent: 10_000, whole: 120_000 }
 
-export interface CampaignOptions {
+/** Which rounds are played. */
+export interface Extent {
   seed: number
+  /** So many at most. */
   rounds: number
-  /** Do this round alone. */
+  /** No other is begun after so many minutes; without limit when left out. */
+  minutes?: number
+  /** This round alone. */
   only?: number
+}
+
+export interface CampaignOptions extends Extent {
   /** What must be in no sentence and in no file's name. */
   secrets: readonly string[]
   /** One round, which writes into `folder` alone, and says when anything happens. */
   round: (number: number, folder: string, happens: () => void) => Promise<Outcome>
 }
 
-export async function campaign({ seed, rounds, only, secrets, round }: CampaignOptions): Promise<Campaign> {
+export async function campaign(options: CampaignOptions): Promise<Campaign> {
+  const { seed, rounds, minutes = Number.POSITIVE_INFINITY, only, secrets, round } = options
+  const end = performance.now() + 60_000 * minutes
   const scratch = await mkdtemp(join(tmpdir(), 'campaign-'))
   const outcomes: Record<string, number> = {}
   const failures: string[] = []
@@ -53,7 +63,8 @@ export async function campaign({ seed, rounds, only, secrets, round }: CampaignO
     most = Math.max(most, process.memoryUsage().rss)
   }, 50)
   try {
-    for (now = only ?? 0; now < (only === undefined ? rounds : only + 1); now++) {
+    const last = only === undefined ? rounds : only + 1
+    for (now = only ?? 0; now < last && performance.now() < end; now++) {
       const around = join(scratch, `round-${now}`)
       const folder = join(around, 'inside')
       await mkdir(folder, { recursive: true })
@@ -93,7 +104,8 @@ export async function campaign({ seed, rounds, only, secrets, round }: CampaignO
     await rm(scratch, { recursive: true, force: true })
   }
   const grownMiB = Math.round((most - before) / 2 ** 20)
-  return { seed, rounds, outcomes, slowestMs: Math.round(slowestMs), grownMiB, failures }
+  const done = Object.values(outcomes).reduce((sum, count) => sum + count, 0)
+  return { seed, rounds: done, outcomes, slowestMs: Math.round(slowestMs), grownMiB, failures }
 }
 
 /** Rejects where nothing happens for too long. */
@@ -119,19 +131,23 @@ async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T>
   }
 }
 
-/** Runs a campaign from the command line: --seed, --rounds, --only; the exit code is 1 where it failed. */
-export async function main(
-  run: (options: { seed: number; rounds: number; only?: number }) => Promise<Campaign>,
-) {
+/** Runs a campaign from the command line: --seed, --rounds, --minutes, --only; the exit code is 1 where it failed. */
+export async function main(run: (extent: Extent) => Promise<Campaign>) {
   const { values } = parseArgs({
     options: {
       seed: { type: 'string', default: '1' },
       rounds: { type: 'string', default: '1000' },
+      minutes: { type: 'string' },
       only: { type: 'string' },
     },
   })
-  const only = values.only === undefined ? undefined : Number(values.only)
-  const found = await run({ seed: Number(values.seed), rounds: Number(values.rounds), only })
+  const number = (text: string | undefined) => (text === undefined ? undefined : Number(text))
+  const found = await run({
+    seed: Number(values.seed),
+    rounds: Number(values.rounds),
+    minutes: number(values.minutes),
+    only: number(values.only),
+  })
   process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
   process.exitCode = found.failures.length === 0 ? 0 : 1
 }

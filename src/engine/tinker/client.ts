@@ -7,25 +7,24 @@
  * is trained twice, whatever became of the lost call.
  */
 import type { z } from 'zod'
+import { keyOf } from '../../address.ts'
 import { LostError, UserError } from '../../errors.ts'
 import {
   type Answer,
   askWithRetries,
   fetchWithRetries,
   isUnsent,
-  keyOf,
   pause,
   piecesOf,
-  plainAddress,
   type RetryOptions,
   refusalOf,
   retryAfter,
   shown,
-  tinkerAddress,
   waitNotices,
   whyUnanswered,
 } from '../../http.ts'
 import { random } from '../../random.ts'
+import { tinkerAddress } from './address.ts'
 import { openSession } from './session.ts'
 import { anySchema, failedSchema, promiseSchema, sessionSchema, tryAgainSchema } from './wire.ts'
 
@@ -118,7 +117,7 @@ export function openClient(options: ClientOptions): Client {
     heartbeat = 10_000,
     concurrency = 128,
   } = options
-  const url = plainAddress(options.url, tinkerAddress)
+  const url = tinkerAddress(options.url)
   const key = options.key === undefined ? undefined : keyOf(options.key, 'The variable TINKER_API_KEY')
   const secrets = key === undefined ? [] : [key]
   const { onNotice = () => {} } = options
