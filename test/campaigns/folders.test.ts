@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { damagedFolders } from './folders.ts'
+import { fullDisks } from './full-disks.ts'
 import { twoWriters } from './two-writers.ts'
 
 describe('a campaign, cut short,', () => {
@@ -15,5 +16,11 @@ describe('a campaign, cut short,', () => {
     const { kills, failures } = await twoWriters({ seed: 2, rounds: 1, kills: 2 })
     expect(failures).toEqual([])
     expect(kills).toBeGreaterThan(0)
+  })
+
+  it.runIf(process.platform === 'linux')('of disks that become full finds nothing', async () => {
+    const { full, failures } = await fullDisks({ seed: 2, rounds: 4 })
+    expect(failures).toEqual([])
+    expect(full).toBeGreaterThan(0)
   })
 })

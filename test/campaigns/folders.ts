@@ -301,7 +301,7 @@ async function attempt<T>(work: () => Promise<T>): Promise<Attempt<T>> {
 }
 
 /** One round: a folder of one kind is damaged, read, merged and continued. */
-async function round(templates: Templates, r: Random, inside: string): Promise<Outcome> {
+async function round(templates: Templates, r: Random, inside: string, happens: () => void): Promise<Outcome> {
   const around = { root: join(inside, 'run'), outside: join(inside, 'outside') }
   const { root, outside } = around
   const kind = r.pick(['finished', 'stopped', 'staged'] as const)
@@ -318,6 +318,7 @@ async function round(templates: Templates, r: Random, inside: string): Promise<O
     if (!holds) throw new Error(`${what}, of a ${kind} folder after ${done.join(', ')}`)
   }
   const tried = async <T>(work: () => Promise<T>): Promise<Attempt<T>> => {
+    happens()
     return attempt(work).catch((error) => {
       throw new Error(`of a ${kind} folder after ${done.join(', ')}: ${inspect(error)}`)
     })
@@ -399,7 +400,8 @@ export async function damagedFolders(options: {
   return campaign({
     ...options,
     secrets: [],
-    round: (number, inside) => round(templates, random('folders', options.seed, number), inside),
+    round: (number, inside, happens) =>
+      round(templates, random('folders', options.seed, number), inside, happens),
   })
 }
 
