@@ -7,6 +7,7 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { latestBefore } from '../../src/board/counts.ts'
 import type { Post } from '../../src/board/types.ts'
+import { appendInfluence } from '../../src/record/influence.ts'
 import type { Results } from '../../src/record/results.ts'
 import type { RolloutLine } from '../../src/record/schema.ts'
 import { writeReport } from '../../src/report/html.ts'
@@ -347,9 +348,14 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
     ),
   )
 
-  async function made(run: string, arms: Record<string, SyntheticArm>, parts = 0) {
+  async function made(
+    run: string,
+    arms: Record<string, SyntheticArm>,
+    { parts = 0, measure = async (_: string) => {} } = {},
+  ) {
     const path = join(folder, run)
     await writeSyntheticRun(path, { holdout: 20, train: 24, steps: 3, problemsPerStep: 4, arms, parts })
+    await measure(path)
     const url = pathToFileURL(await writeReport(path)).href
     const results = JSON.parse(await readFile(join(path, 'results.json'), 'utf8')) as Results
     const boards = async (job: string) =>
@@ -381,8 +387,10 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
       const sides = results.bases.length + Object.keys(results.arms).length
       const seeds = Object.keys(results.arms).length * 2
       expect(await page.locator('section[aria-label="Result table"] tbody tr').count()).toBe(sides + seeds)
-      for (const summary of await page.locator('.more-panels > summary').all()) await summary.click()
-      await eventually(() => page.locator('.more-panels .plot svg').count()).toBeGreaterThan(8)
+      if (width === 400) {
+        for (const summary of await page.locator('.more-panels > summary').all()) await summary.click()
+        await eventually(() => page.locator('.more-panels .plot svg').count()).toBeGreaterThan(8)
+      }
       expect(await page.evaluate(isUsable)).toEqual(usable)
       await page.locator('.table-row a').nth(2).click()
       await page.locator('.column .post').first().waitFor()
@@ -393,7 +401,19 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
   })
 
   it('shows the rounds in order, who read whom, and which arms one picks', async () => {
-    const { url, boards } = await made('turns', threeArms, 3)
+    const { url, boards } = await made('turns', threeArms, {
+      parts: 3,
+      // Of the debate's problems the first five: in the second turn, what copy 1 made of copy 4.
+      async measure(path) {
+        const lines = (await readFile(join(path, 'debate-s18', 'rollouts.jsonl'), 'utf8')).split('\n')
+        const evaluation = lines.filter((line) => line.includes('"phase":"evaluation"'))
+        const measured = evaluation.slice(0, 5).map((line) => ({
+          problem: (JSON.parse(line) as RolloutLine).problem.id,
+          effects: [{ note: [0, 3] as [number, number], post: [1, 0] as [number, number], change: -1.25 }],
+        }))
+        await appendInfluence(join(path, 'debate-s18'), 0, measured)
+      },
+    })
     const played = (await boards('debate-s18')).filter(({ phase }) => phase === 'evaluation')
     const expected = played[4]
     const { page, expectQuiet } = await openPage(browser, url)
@@ -427,6 +447,13 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
         turns.filter((turn) => turn === 'misled').length,
       )
     }
+    const matrix = await column
+      .locator('.round-2 .sights tbody tr')
+      .evaluateAll((rows) =>
+        rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent)),
+      )
+    const dots = expected.rounds[0].map(({ correct }) => (correct ? '●' : '○'))
+    expect(matrix).toEqual([[...dots.slice(0, 3), '-1.25'], dots, dots, dots])
     await page.getByText('What only some were told').click()
     expect(await page.locator('.parts dd').allTextContents()).toEqual(
       [0, 1, 2, 0].map((part) => expected.problem.parts?.[part]),
