@@ -324,11 +324,11 @@ export function openClient(options: ClientOptions): Client {
       const response = await fetchWithRetries(
         `${url}/api/v1/${path}`,
         { headers: { ...headers, accept: '*/*' } },
-        { attempts: usualAttempts, delay, jitter, onWait },
+        { attempts: usualAttempts, delay, jitter, timeout: poll, onWait },
       ).catch((error: unknown) => {
         throw lost(error)
       })
-      if (response.ok) return explaining(piecesOf(response), lost)
+      if (response.ok) return explaining(piecesOf(response, poll), lost)
       await response.body?.cancel()
       return null
     },
