@@ -5,9 +5,21 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { UserError } from '../errors.ts'
-import type { JobContext } from '../experiment/job.ts'
+import type { JobContext, RunEvent } from '../experiment/job.ts'
 import type { Job } from '../record/plan.ts'
-import type { WorkerMessage, WorkerStart } from './job-worker.ts'
+import type { ExperimentFlags } from './flags.ts'
+
+/** What a worker is to do its jobs with. */
+export interface WorkerStart {
+  file: string | undefined
+  flags: ExperimentFlags
+  out: string
+}
+
+export type WorkerMessage =
+  | { type: 'event'; event: RunEvent }
+  | { type: 'done' }
+  | { type: 'failed'; message: string; user: boolean; stack: string }
 
 export interface JobPool {
   runJob(context: JobContext, job: Job): Promise<void>

@@ -10,19 +10,7 @@ import { checkRunFolder, readRecord } from '../record/folder.ts'
 import type { Job } from '../record/plan.ts'
 import { experimentOf } from './experiment-file.ts'
 import { withFlags } from './flags.ts'
-import type { RunFlags } from './run.ts'
-
-/** What a worker is to do its jobs with. */
-export interface WorkerStart {
-  file: string | undefined
-  flags: RunFlags
-  out: string
-}
-
-export type WorkerMessage =
-  | { type: 'event'; event: RunEvent }
-  | { type: 'done' }
-  | { type: 'failed'; message: string; user: boolean; stack: string }
+import type { WorkerMessage, WorkerStart } from './job-pool.ts'
 
 const tell = (message: WorkerMessage) => process.send!(message)
 
