@@ -326,6 +326,10 @@ async function round(templates: Templates, r: Random, inside: string, happens: (
   const isOneOf = (found: unknown, ...values: unknown[]) =>
     values.some((value) => isDeepStrictEqual(found, value))
 
+  const write = (path: string, text: string) => {
+    happens()
+    return writeFile(path, text)
+  }
   /** What a run does: settles the folder, and takes every job to its end. */
   async function goOn(): Promise<void> {
     const results = await tried(() => readResults(root))
@@ -334,7 +338,7 @@ async function round(templates: Templates, r: Random, inside: string, happens: (
       const anew = (await attempt(() => readJob(join(root, name)))).said !== undefined
       const log = await tried(() => openJobLog(join(root, name), { trains: seed !== null }))
       if (log.said !== undefined) continue
-      const end = await tried(() => finishSample(log.value, steps, writeFile))
+      const end = await tried(() => finishSample(log.value, steps, write))
       must(end.said === undefined, `${name} does not go on (${end.said})`)
       left.push({ job: name, anew })
     }
