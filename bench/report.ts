@@ -89,7 +89,7 @@ async function measure(url: string) {
       sorts.push(await timed(page, `document.querySelectorAll('.sort')[${n}].click()`))
     const opening = performance.now()
     await page.locator('.table-row a').nth(3).click()
-    await page.locator('.column.recipe .note').nth(7).waitFor()
+    await page.locator('.column').nth(3).locator('.post').nth(7).waitFor()
     const opened = performance.now() - opening
     return {
       firstPaint,

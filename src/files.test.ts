@@ -69,6 +69,8 @@ describe('readJsonFile', () => {
     await writeFile(path(), '{"step": 3')
     await expect(readJsonFile(path(), schema)).rejects.toThrow(/state\.json is not valid JSON/)
     await expect(readJsonFile(path(), schema)).rejects.toBeInstanceOf(UserError)
+    await writeFile(path(), 'two\nlines \u001b[31m')
+    await expect(readJsonFile(path(), schema)).rejects.toThrow(/^\P{Cc}*two lines\P{Cc}*$/u)
   })
 
   test('a missing file is an error, or undefined where it is optional', async () => {

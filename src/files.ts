@@ -91,14 +91,14 @@ export async function writeAtomically(
 }
 
 /**
- * Makes the file at `path` hold its first `length` bytes and then `text` (UTF-8), flushed to the disk, and returns its new
- * length; a file that is not there is made. What a cut write left beyond `length` goes. If anything throws, the first
+ * Makes the file at `path` hold its first `length` bytes and then `added` (text as UTF-8), flushed to the disk, and returns
+ * its new length; a file that is not there is made. What a cut write left beyond `length` goes. If anything throws, the first
  * `length` bytes are untouched and nothing follows them, as far as the system allows.
  *
  * @throws UserError for a path that cannot be written, that is no regular file, or that is shorter than `length`.
  */
-export async function appendAt(path: string, length: number, text: string): Promise<number> {
-  const bytes = Buffer.from(text, 'utf8')
+export async function appendAt(path: string, length: number, added: string | Uint8Array): Promise<number> {
+  const bytes = typeof added === 'string' ? Buffer.from(added, 'utf8') : added
   try {
     const file = await openRegular(path, constants.O_WRONLY | constants.O_CREAT)
     try {
@@ -300,7 +300,9 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new UserError(`${path} is not valid JSON (${(error as Error).message}). Fix or replace the file.`)
+    // Node quotes the text, whatever is in it.
+    const why = (error as Error).message.replace(/\p{Cc}+/gu, ' ')
+    throw new UserError(`${path} is not valid JSON (${why}). Fix or replace the file.`)
   }
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
@@ -309,8 +311,8 @@ export function readJson<T>(text: string, schema: z.ZodType<T>, path: string): T
   )
 }
 
-/** Bytes of the longest text that is read in one piece; a large model's tokenizer takes 35 MB. */
-const LONGEST_TEXT = 1 << 27
+/** Bytes of the longest text that is read in one piece; the largest tokenizers take 35 MB. */
+const LONGEST_TEXT = 3 << 24
 
 /**
  * Reads a file of UTF-8 text, without a byte-order mark. A missing file is `undefined` when `optional`; one that is

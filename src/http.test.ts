@@ -6,15 +6,12 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { UserError } from './errors.ts'
 import {
-  addressOf,
   askWithRetries,
   fetchWithRetries,
-  keyOf,
-  plainAddress,
+  piecesOf,
   refusalOf,
   retryAfter,
   shown,
-  shownAddress,
   type Wait,
   waitNotices,
 } from './http.ts'
@@ -134,55 +131,10 @@ describe('a redirect', () => {
 
 describe('a secret', () => {
   it('that cannot be sent is not said', async () => {
-    for (const bad of [
-      `${secret}\nmore`,
-      `${secret}\r\nx-injected: 1`,
-      `${secret}\0`,
-      `${secret}é\u2026`,
-      ' ',
-    ]) {
-      const message = await refusal(Promise.resolve().then(() => keyOf(bad, 'The variable KEY')))
-      expect(message).toMatch(/^The variable KEY holds .*: put the key into it once more\.$/)
-      expect(message).not.toContain(secret)
-    }
-    expect(keyOf(`${secret}\r\n`, 'KEY')).toBe(secret)
     const here = await server((_, response) => response.end())
     const sent = askWithRetries(here.url, { headers: { authorization: `${secret}\nx` } }, quick)
     expect(await refusal(sent)).toMatch(/^A header holds a character/)
     expect(here.asked).toEqual([])
-  })
-
-  it('in an address is sent and not shown', () => {
-    const address = addressOf('http://user:p%40ss-word@host:8000/v1/?api-version=2024&key=very-secret')
-    expect(address?.shown).toBe('http://host:8000/v1')
-    expect(address?.to('chat')).toBe('http://host:8000/v1/chat?api-version=2024&key=very-secret')
-    expect(address?.authorization).toBe(`Basic ${Buffer.from('user:p@ss-word').toString('base64')}`)
-    expect(address?.secrets).toEqual(expect.arrayContaining(['p@ss-word', 'very-secret']))
-    expect(addressOf('http://host/v1')).toMatchObject({ shown: 'http://host/v1', secrets: [] })
-    for (const none of ['host:8000', 'file:///x', 'nothing', '']) expect(addressOf(none)).toBeUndefined()
-  })
-
-  it('is in no message, whatever address was given', () => {
-    const part = fc.string({ unit: fc.constantFrom(...'ab:/@?# %&\\[].'), maxLength: 8 })
-    fc.assert(
-      fc.property(
-        part,
-        part,
-        fc.constantFrom('http://', 'https://', 'ftp://', '', 'HTTP:/'),
-        (a, b, scheme) => {
-          expect(shownAddress(`${scheme}user:${a}hunter2${b}@host:80/v1`)).not.toContain('hunter2')
-        },
-      ),
-      { numRuns: 2000, examples: [['', '/x', 'http://']] },
-    )
-    const how = { example: 'one', key: 'KEY' }
-    expect(() => plainAddress('http://user:hunter2@host/', how)).toThrow(
-      'The address of http://host has a login or a query in it: give it without, and a key in the variable KEY.',
-    )
-    expect(() => plainAddress('user:hunter2@host', how)).toThrow(
-      '"host" is no address of a server: give one.',
-    )
-    expect(plainAddress('http://host:8000/', how)).toBe('http://host:8000')
   })
 
   it('that a server repeats is hidden', () => {
@@ -228,6 +180,30 @@ describe('an answer', () => {
     await expect(asked).rejects.toThrow('no answer within 0.1 s')
     expect(performance.now() - started).toBeLessThan(1000)
     expect(drip.asked).toHaveLength(2)
+  })
+
+  it('that is read piece by piece ends where next to nothing comes', async () => {
+    const drip = await server((_, response) => {
+      response.write('a')
+      const timer = setInterval(() => response.write('.'), 5)
+      response.on('close', () => clearInterval(timer))
+    })
+    const read = async (timeout: number) => {
+      for await (const _ of piecesOf(await fetchWithRetries(drip.url), timeout));
+    }
+    await expect(read(60)).rejects.toMatchObject({
+      message: 'terminated',
+      cause: { message: 'less than 64 KiB came in 0.06 s' },
+    })
+    // A reader that takes its time is no slow server.
+    const large = Buffer.alloc(2 ** 20, 'x')
+    const fast = await server((_, response) => response.end(large))
+    let size = 0
+    for await (const piece of piecesOf(await fetchWithRetries(fast.url), 20)) {
+      if (size === 0) await new Promise((resolve) => setTimeout(resolve, 100))
+      size += piece.length
+    }
+    expect(size).toBe(large.length)
   })
 
   it('that breaks off is asked for again, unless it must not be', async () => {
@@ -286,6 +262,23 @@ describe('a wait', () => {
     expect(first.why).toBe('limits the rate (429)')
     expect((await asks('86400', 1))[0].milliseconds).toBe(60_000)
     expect((await asks('1.5', 1))[0].milliseconds).toBe(1500)
+  })
+
+  it('may be one of many on a signal, without a warning', async () => {
+    const warnings: Error[] = []
+    const warned = (warning: Error) => warnings.push(warning)
+    process.on('warning', warned)
+    const controller = new AbortController()
+    const busy = await server((_, response) => response.writeHead(503).end())
+    const options = { ...quick, delay: 10_000, signal: controller.signal }
+    const asked = Array.from({ length: 40 }, () => askWithRetries(busy.url, {}, options))
+    while (busy.asked.length < 40) await new Promise((resolve) => setTimeout(resolve, 5))
+    setTimeout(() => controller.abort(new Error('enough')), 50)
+    const ends = await Promise.allSettled(asked)
+    expect(ends.map((end) => (end as PromiseRejectedResult).reason.message)).toEqual(Array(40).fill('enough'))
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    process.removeListener('warning', warned)
+    expect(warnings).toEqual([])
   })
 
   it('is told where a person would notice it, and not each time', () => {

@@ -3,6 +3,7 @@
  * again, each time later than before; no key and no content crosses to another origin; an answer has a largest size and
  * a latest moment. What the hub, the endpoints and the Tinker API are reached through. Touches the network only.
  */
+import { setMaxListeners } from 'node:events'
 import type { Agent } from 'undici'
 import { z } from 'zod'
 import { UserError } from './errors.ts'
@@ -49,8 +50,8 @@ export interface AskOptions extends RetryOptions {
 const LONGEST_DELAY = 60_000
 /** Milliseconds that an answer's head is waited for, unless told. */
 const USUAL_TIMEOUT = 60_000
-/** Milliseconds between two pieces of a body that is read elsewhere. */
-const LONGEST_SILENCE = 60_000
+/** Bytes of a body that are to come in as many milliseconds, at least. */
+const SLOWEST = 2 ** 16
 /** Redirects of one request that are followed. */
 const MOST_REDIRECTS = 10
 
@@ -79,7 +80,7 @@ export function fetchWithRetries(
 ): Promise<Response> {
   const { timeout = USUAL_TIMEOUT } = options
   return retrying(
-    () => within(timeout, options.signal, (signal) => follow(url, init, 'piecewise', signal)),
+    () => within(timeout, options.signal, (signal) => follow(url, init, { mayLeave: true }, signal)),
     ({ status, headers }) => ({ status, headers }),
     (response) => response.body?.cancel(),
     options,
@@ -95,7 +96,7 @@ export function askWithRetries(url: string | URL, init: RequestInit, options: As
   return retrying(
     () =>
       within(timeout, options.signal, async (signal) => {
-        const response = await follow(url, init, 'whole', signal)
+        const response = await follow(url, init, { mayLeave: false }, signal)
         const { status, headers } = response
         return { status, headers, text: await textWithin(response, limit, new URL(url).origin) }
       }),
@@ -162,7 +163,7 @@ const harmless = ['accept', 'accept-encoding', 'range', 'user-agent']
 async function follow(
   url: string | URL,
   init: RequestInit,
-  reading: 'whole' | 'piecewise',
+  { mayLeave }: { mayLeave: boolean },
   signal: AbortSignal,
 ): Promise<Response> {
   const { method = 'GET' } = init
@@ -170,11 +171,11 @@ async function follow(
   let headers = [...headersOf(init)]
   let at = new URL(url)
   for (let redirects = 0; ; redirects++) {
-    const response = await fetchOnce(at, { ...init, headers, signal }, reading)
+    const response = await fetchOnce(at, { ...init, headers, signal })
     if (![301, 302, 303, 307, 308].includes(response.status)) return response
     await response.body?.cancel()
     if (redirects === MOST_REDIRECTS) throw astray(at, 'on and on')
-    const to = nextAddress(response, at, { isRead, mayLeave: isRead && reading === 'piecewise' })
+    const to = nextAddress(response, at, { isRead, mayLeave: isRead && mayLeave })
     if (to.origin !== at.origin) headers = headers.filter(([name]) => harmless.includes(name))
     at = to
   }
@@ -218,21 +219,52 @@ function headersOf({ headers }: RequestInit): Headers {
 }
 
 let undici: Promise<typeof import('undici')> | undefined
-const agents: { whole?: Agent; piecewise?: Agent } = {}
+let agent: Agent | undefined
 
 /**
- * Node's own `fetch` gives up after 300 s without a word of it. This is the same one, with the times that are asked
- * for here; loaded when first needed, for most commands reach no network.
+ * Node's own `fetch` gives up after 300 s without a word of it. This is the same one, with none but the times that are
+ * kept here; loaded when first needed, for most commands reach no network.
  */
-async function fetchOnce(url: URL, init: RequestInit, reading: 'whole' | 'piecewise'): Promise<Response> {
+async function fetchOnce(url: URL, init: RequestInit): Promise<Response> {
   undici ??= import('undici')
   const { Agent, fetch } = await undici
-  agents[reading] ??= new Agent({
-    headersTimeout: 0,
-    bodyTimeout: reading === 'whole' ? 0 : LONGEST_SILENCE,
-  })
-  const options = { ...init, redirect: 'manual', dispatcher: agents[reading] } as Parameters<typeof fetch>[1]
+  agent ??= new Agent({ headersTimeout: 0, bodyTimeout: 0 })
+  const options = { ...init, redirect: 'manual', dispatcher: agent } as Parameters<typeof fetch>[1]
   return (await fetch(url, options)) as unknown as Response
+}
+
+/**
+ * A body piece by piece. Rejects as a body does that breaks off, too where hardly anything comes in within `timeout`
+ * milliseconds: a server that sends a byte now and then is not waited for.
+ */
+export async function* piecesOf(response: Response, timeout = USUAL_TIMEOUT): AsyncGenerator<Uint8Array> {
+  const reader = response.body?.getReader()
+  if (!reader) return
+  let came = 0
+  let isSlow = false
+  let isWaiting = false
+  const timer = setInterval(() => {
+    isSlow = isWaiting && came < SLOWEST
+    if (isSlow) void reader.cancel().catch(() => {})
+    came = 0
+  }, timeout)
+  try {
+    for (;;) {
+      isWaiting = true
+      const { value, done } = await reader.read()
+      isWaiting = false
+      if (isSlow) break
+      if (done) return
+      came += value.length
+      yield value
+    }
+  } finally {
+    clearInterval(timer)
+    await reader.cancel().catch(() => {})
+  }
+  throw new TypeError('terminated', {
+    cause: new Error(`less than ${SLOWEST / 2 ** 10} KiB came in ${timeout / 1000} s`),
+  })
 }
 
 /** A body as text, of `limit` bytes at most. */
@@ -265,6 +297,8 @@ export function retryAfter(text: string | null, now = Date.now()): number | unde
 }
 
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  // Many may wait for one signal, which is no leak of memory.
+  if (signal) setMaxListeners(0, signal)
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
     const stop = () => {
@@ -295,7 +329,12 @@ export function whyUnanswered(error: unknown): string {
     return `${code}; if it is your own, let NODE_EXTRA_CA_CERTS name the file of its certificate`
   }
   const { cause } = error as { cause?: { message?: string } }
-  return code ?? cause?.message ?? (error instanceof Error ? error.message : String(error))
+  // Codes of the HTTP client's own say less than its words.
+  return (
+    (code?.startsWith('UND_ERR_') ? undefined : code) ??
+    cause?.message ??
+    (error instanceof Error ? error.message : String(error))
+  )
 }
 
 /** Least milliseconds of a wait that is told, and between two that are. */
@@ -310,77 +349,6 @@ export function waitNotices(server: string, onNotice: (text: string) => void): (
     last = now
     onNotice(`${server} ${why}: it is asked again in ${Math.round(milliseconds / 1000)} s.`)
   }
-}
-
-/** The address of a server, parted. */
-export interface Address {
-  /** Without a login, a query and slashes at the end: what may be shown and stored. */
-  shown: string
-  /** That with the query, and with `path` before it. */
-  to(path: string): string
-  /** What its login sends as `authorization`. */
-  authorization?: string
-  /** What must not be shown. */
-  secrets: string[]
-}
-
-/** Parts the address of an HTTP server; undefined where it is none. */
-export function addressOf(text: string): Address | undefined {
-  if (!URL.canParse(text)) return undefined
-  const url = new URL(text)
-  // Behind the host an @ most likely ends a password that has a slash or the like in it, as it is not to be written.
-  const behind = url.pathname + url.search + url.hash
-  if (!/^https?:$/.test(url.protocol) || behind.includes('@')) return undefined
-  const { origin, pathname, search, searchParams } = url
-  const shown = `${origin}${pathname}`.replace(/\/+$/, '')
-  const [user, password] = [url.username, url.password].map(decoded)
-  const hasLogin = user !== '' || password !== ''
-  const login = hasLogin ? Buffer.from(`${user}:${password}`).toString('base64') : ''
-  return {
-    shown,
-    to: (path) => `${shown}/${path}${search}`,
-    ...(hasLogin && { authorization: `Basic ${login}` }),
-    secrets: [...searchParams.values(), url.password, password, login].filter(({ length }) => length > 3),
-  }
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
-}
-
-/** An address that a message may show, whatever was given for one: a login and a query may be secrets. */
-export const shownAddress = (text: string): string =>
-  addressOf(text)?.shown ?? shown(text.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1').replace(/\?.*$/s, ''))
-
-/** How the address of a Tinker API server is asked for. */
-export const tinkerAddress = { example: '--url one such as http://localhost:8000', key: 'TINKER_API_KEY' }
-
-/**
- * The address of a server whose key is given elsewhere. It is shown and stored, so it may hold no secret.
- *
- * @throws UserError that says what to give instead: `example` for what is no address, the variable `key` for a login.
- */
-export function plainAddress(text: string, { example, key }: { example: string; key: string }): string {
-  const address = addressOf(text)
-  if (!address) throw new UserError(`"${shownAddress(text)}" is no address of a server: give ${example}.`)
-  if (address.authorization === undefined && !text.includes('?')) return address.shown
-  throw new UserError(
-    `The address of ${address.shown} has a login or a query in it: give it without, and a key in the variable ${key}.`,
-  )
-}
-
-/** A key as it can be sent; `name` says where it is from. */
-export function keyOf(key: string, name: string): string {
-  const trimmed = key.trim()
-  if (/^[\x21-\x7e]+$/.test(trimmed)) return trimmed
-  throw new UserError(
-    `${name} holds ${trimmed === '' ? 'nothing' : 'a space, a line break or another character that no key has'}: put ` +
-      'the key into it once more.',
-  )
 }
 
 /** Characters of what a server said that an error shows. */

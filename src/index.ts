@@ -24,6 +24,7 @@ export { defineExperiment, type Experiment, type ExperimentChoices } from './exp
 export { referenceSettings, type Settings, smallPolicySettings } from './experiment/defaults.ts'
 export { openEngine } from './experiment/engine.ts'
 export { evaluateModel } from './experiment/evaluate.ts'
+export { type Influence, measureInfluence } from './experiment/influence.ts'
 export type { RunEvent } from './experiment/job.ts'
 export { mergeShards } from './experiment/merge.ts'
 export {

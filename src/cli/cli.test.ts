@@ -135,6 +135,41 @@ describe('run', () => {
     expect(await readFile(join(folder, 'stopped/.lock-1'), 'utf8')).toBe('')
   })
 
+  it('runs jobs at a time in processes of their own, to the same results', async () => {
+    const alone: Results = JSON.parse(
+      (await cli('run', experiment, '--out', 'alone', '--threads', '1', '--json')).stdout,
+    )
+    const { stdout, code } = await cli(
+      'run',
+      experiment,
+      '--out',
+      'three',
+      '--threads',
+      '1',
+      '--jobs',
+      '3',
+      '--json',
+    )
+    expect(code).toBe(0)
+    expect(withoutTimings(JSON.parse(stdout))).toEqual(withoutTimings(alone))
+    const stopped = start(
+      'run',
+      experiment,
+      '--out',
+      'halted',
+      '--threads',
+      '1',
+      '--jobs',
+      '2',
+      '--steps',
+      '500',
+    )
+    while (!stopped.said().includes('recipe-s17 started'))
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    stopped.child.kill('SIGINT')
+    expect((await stopped.ended).code).toBe(130)
+  })
+
   it('keeps a second process out of a folder', async () => {
     const first = start('run', experiment, '--out', 'busy', '--steps', '500')
     while (!first.said().includes('started')) await new Promise((resolve) => setTimeout(resolve, 50))

@@ -1,12 +1,12 @@
 /** `message-board eval`: plays protocols without training and prints what readers did. */
 import { join } from 'node:path'
+import { shownAddress } from '../address.ts'
 import { board } from '../board/protocols.ts'
 import { sights } from '../board/sights.ts'
 import { UserError } from '../errors.ts'
 import { type Arm, resolveArm } from '../experiment/arms.ts'
 import type { Experiment } from '../experiment/config.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
-import { shownAddress } from '../http.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
 import { type ExperimentFlags, withFlags } from './flags.ts'

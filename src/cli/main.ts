@@ -2,6 +2,7 @@
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
 import type { EvalFlags } from './eval.ts'
+import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { PowerFlags } from './power.ts'
 import type { RunFlags } from './run.ts'
@@ -150,6 +151,23 @@ function program(): Command {
     .action(async (what: string | undefined, flags: PowerFlags) => {
       const { powerCommand } = await import('./power.ts')
       await powerCommand(what, flags)
+    })
+
+  about(
+    root
+      .command('influence')
+      .description('say how much each note moved each reply, in the evaluations of a finished run')
+      .argument('<folder>', 'run folder')
+      .argument('[experiment.ts]', 'the experiment that made it'),
+  )
+    .option(
+      '--job <name>',
+      'measure this job, such as recipe-s17; given again, another one; all unless told',
+      listed,
+    )
+    .action(async (folder: string, file: string | undefined, flags: InfluenceFlags) => {
+      const { influenceCommand } = await import('./influence.ts')
+      await influenceCommand(folder, file, flags)
     })
 
   root

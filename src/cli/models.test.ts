@@ -171,6 +171,34 @@ describe('eval', () => {
     await server.close()
   })
 
+  it('shows no key and no login, and says which texts are not there', async () => {
+    const server = await startChatServer((_, nth) =>
+      nth === 3 ? completion(null, 5, 'length') : completion('It is \\boxed{1001}.'),
+    )
+    const url = server.url.replace('//', '//user:pass-word@')
+    const command = ['eval', '--endpoint', url, '--model', 'm\u001b[2J', '--task', 'gsm8k', '--holdout', '6']
+    const first = await cli(command)
+    expect(server.asked[0].authorization).toMatch(/^Basic /)
+    expect(first.stdout, first.stderr).toMatch(
+      /^no answer +1 texts \(1 thought until the limit, 0 filtered, 0 empty\) count as they are and are not kept/m,
+    )
+    expect(first.stdout).toMatch(/^model +m\\u001b\[2J$/m)
+    const again = await cli([...command, '--json'])
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      endpoint: { url: server.url, requests: 2, flawed: { limit: 0, filter: 0, nothing: 0 } },
+    })
+    const bad = await cli([...command, '--key-env', 'BAD'], { BAD: 'sk-one\nsk-two' })
+    const broken = await cli(['eval', '--endpoint', `${url.replace('/v1', '')}:x`, '--model', 'm'])
+    expect([bad.code, broken.code]).toEqual([2, 2])
+    await server.close()
+    const names = await readdir(folder, { recursive: true })
+    const told = [first, again, bad, broken].map(({ stdout, stderr }) => stdout + stderr).join('\n')
+    for (const secret of ['pass-word', 'sk-one', Buffer.from('user:pass-word').toString('base64')]) {
+      expect(told).not.toContain(secret)
+      expect(names.filter((name) => name.includes(secret))).toEqual([])
+    }
+  })
+
   it.each([
     [['--model', 'tests/none'], /does not show the model tests\/none \(401\)/],
     [['--endpoint', 'http://127.0.0.1:9/v1'], /needs --model/],

@@ -1,4 +1,5 @@
 /** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
+import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
 import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
@@ -8,6 +9,7 @@ import { tableText } from '../report/table.ts'
 import type { Dashboard } from '../serve/server.ts'
 import { experimentOf } from './experiment-file.ts'
 import { type ExperimentFlags, withFlags } from './flags.ts'
+import { openJobPool } from './job-pool.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
@@ -33,18 +35,23 @@ export interface RunFlags extends ExperimentFlags {
  * every file is whole at any moment, so that loses the step in hand and nothing else.
  */
 export async function run(file: string | undefined, flags: RunFlags): Promise<boolean> {
-  const experiment = withFlags(await experimentOf(file), flags)
+  const experiment = withFlags(await experimentOf(file), withThreads(flags))
   const out = flags.out ?? join('runs', file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
   const { onEvent, end } = flags.json ? { onEvent: undefined, end: () => {} } : progress(process.stderr)
   const { signal, ignore } = stopOnSignals(
     `Stopped. The same command goes on from here: what is finished is in ${out}.`,
   )
   const extras = watchers(out, flags)
+  const { engine } = experiment
+  const onCpu = engine.name === 'onnx' && engine.device === 'cpu'
+  const pool =
+    onCpu && (flags.jobs ?? 1) > 1 ? openJobPool({ file, flags: withThreads(flags), out }) : undefined
   try {
     const options = {
       out,
       fresh: flags.fresh,
       arms: flags.arm,
+      runJob: pool?.runJob,
       jobs: flags.jobs ?? experiment.choices.engine?.urls?.length,
       onEvent: (event: RunEvent) => {
         onEvent?.(event)
@@ -79,8 +86,16 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   } finally {
     end()
     ignore()
+    pool?.close()
     await extras.close()
   }
+}
+
+/** Of jobs at a time on the CPU each gets its share of the cores, unless told. */
+function withThreads(flags: RunFlags): RunFlags {
+  const { jobs = 1, threads, device = 'cpu', engine = 'onnx' } = flags
+  if (jobs === 1 || threads !== undefined || device !== 'cpu' || engine !== 'onnx') return flags
+  return { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / jobs)) }
 }
 
 function sayFailed(failed: readonly { job: string }[]): void {

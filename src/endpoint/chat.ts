@@ -3,18 +3,16 @@
  * only.
  */
 import { z } from 'zod'
+import { addressOf, keyOf, shownAddress } from '../address.ts'
 import type { ChatMessage } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import {
   type Answer,
-  addressOf,
   askWithRetries,
-  keyOf,
   pause,
   type RetryOptions,
   refusalOf,
   shown,
-  shownAddress,
   waitNotices,
   whyUnanswered,
 } from '../http.ts'

@@ -8,10 +8,10 @@ import { z } from 'zod'
 import type { Sampling } from '../board/protocol.ts'
 import { own, shared } from '../board/sights.ts'
 import type { Device } from '../engine/onnx/device.ts'
+import { tinkerAddress } from '../engine/tinker/address.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
-import { plainAddress, tinkerAddress } from '../http.ts'
 import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
@@ -190,7 +190,7 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
     throw new UserError('The engine tinker needs a server: give --url http://host:8000.')
   }
   // They are written into the run's folder.
-  for (const url of urls) plainAddress(url, tinkerAddress)
+  for (const url of urls) tinkerAddress(url)
   if (model === undefined) {
     throw new UserError("The engine tinker needs --model: give the model's name at the server.")
   }

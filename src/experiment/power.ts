@@ -13,9 +13,9 @@ import type { ContrastResult } from '../record/results.ts'
 import {
   type CompareInput,
   type Components,
-  compareFamily,
   detectableEffect,
   expectedComponents,
+  type FamilyInput,
   fewestSeeds,
   type Interval,
   layOut,
@@ -27,7 +27,7 @@ import {
   predict,
   type Sizes,
   type Speed,
-  seedsToResolve,
+  seedsToResolveEach,
   type Verdict,
 } from '../stats/index.ts'
 import { trainSteps } from '../train/loop.ts'
@@ -176,27 +176,26 @@ export async function pilotFrom(folder: string, experiment: Experiment): Promise
   }
 }
 
-/** The pair of a stored run that is least resolved, as compare takes it, and how its family found it. */
-async function comparedArms(
-  run: StoredRun,
-): Promise<{ input: CompareInput; found: ContrastResult; pairs: number }> {
+/** The pair of a stored run that is least resolved, as the family has it. */
+async function comparedArms(run: StoredRun): Promise<{
+  family: FamilyInput
+  input: Pick<CompareInput, 'baseline' | 'recipe'>
+  /** Which of the family's pairs it is. */
+  at: number
+  found: ContrastResult
+}> {
   const family = familyOf(run.record, await storedOutcomes(run))
-  const found = family && compareFamily(family)
-  const [worst] = [...(run.results.contrasts ?? [])].sort(
+  const [worst] = [...run.results.contrasts].sort(
     (a, b) => Number(b.verdict === 'unresolved') - Number(a.verdict === 'unresolved') || width(b) - width(a),
   )
-  if (!family || !found || !worst) {
+  if (!family || !worst) {
     throw new UserError(
       `${run.folder} does not have two arms to compare trained: run it without --arm first.`,
     )
   }
-  const input = {
-    baseline: family.arms[worst.against],
-    recipe: family.arms[worst.arm],
-    baseRuns: family.baseRuns,
-    alpha: run.results.sequential?.alpha,
-  }
-  return { input, found: worst, pairs: family.pairs.length }
+  const at = family.pairs.findIndex(({ arm, against }) => arm === worst.arm && against === worst.against)
+  const input = { baseline: family.arms[worst.against], recipe: family.arms[worst.arm] }
+  return { family, input, at, found: worst }
 }
 
 const width = ({ ci95: [low, high] }: ContrastResult): number => high - low
@@ -239,7 +238,8 @@ export function powerBefore(
   const sizes = { problems: holdout, seeds: experiment.seeds.length, rollouts }
   const options = {
     baseRuns: Math.max(2, experiment.evaluation.baseRuns),
-    alpha: 0.05 / Math.max(1, experiment.contrasts.length),
+    arms: Math.max(2, Object.keys(experiment.arms).length),
+    contrasts: Math.max(1, experiment.contrasts.length),
   }
   return {
     schemaVersion: 1,
@@ -283,7 +283,7 @@ export interface PowerAfter {
  */
 export async function powerAfter(folder: string, effect?: number): Promise<PowerAfter> {
   const run = await openStoredRun(folder)
-  const { input, found, pairs } = await comparedArms(run)
+  const { input, family, at, found } = await comparedArms(run)
   const { arm, against, verdict, delta, ci95 } = found
   const design = layOut(input.baseline, input.recipe)
   const components = plannedComponents(design)
@@ -293,7 +293,12 @@ export async function powerAfter(folder: string, effect?: number): Promise<Power
     seeds,
     rollouts: finalsOf(run.record.identity.arms[run.record.baseline].protocol),
   }
-  const options = { baseRuns: Math.max(2, input.baseRuns.length), alpha: (input.alpha ?? 0.05) / pairs }
+  const options = {
+    baseRuns: Math.max(2, family.baseRuns.length),
+    alpha: family.alpha,
+    arms: Object.keys(family.arms).length,
+    contrasts: family.pairs.length,
+  }
   const speed = measuredSpeed(run)
   const minutes = (more: number) =>
     minutesOf({ ...sizes, seeds: seeds + more }, speed) - minutesOf(sizes, speed)
@@ -301,7 +306,7 @@ export async function powerAfter(folder: string, effect?: number): Promise<Power
     effect !== undefined
       ? seedsFor(effect, components, sizes, options)
       : verdict === 'unresolved'
-        ? seedsToResolve({ ...input, alpha: options.alpha })
+        ? seedsToResolveEach(family)[at]
         : { seeds, why: `It is resolved: ${verdict}.` }
   return {
     schemaVersion: 2,

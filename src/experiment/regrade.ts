@@ -12,7 +12,7 @@ import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
 import { readRecord, recordText } from '../record/folder.ts'
-import { progressText, readJob, withRollouts } from '../record/job-log.ts'
+import { progressText, readJob, readProgress, withRollouts } from '../record/job-log.ts'
 import { lockFolder } from '../record/lock.ts'
 import { isJobFolder } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
@@ -53,6 +53,8 @@ export async function regrade(folder: string, grader?: Grader): Promise<Regraded
     const outcomes: JobOutcome[] = []
     // Every job's folder is read whole before anything is written.
     for (const name of (await readdir(folder)).filter(isJobFolder).sort()) {
+      // One that failed before it began holds nothing to grade.
+      if (!(await readProgress(join(folder, name)))) continue
       const stored = await readJob(join(folder, name))
       const rollouts = stored.rollouts.map((line) => regraded(line, now, counts))
       const { text, progress } = withRollouts(stored.progress, rollouts)

@@ -24,7 +24,7 @@ import {
   noiseBand,
   passAt,
   type SeedScores,
-  seedsToResolve,
+  seedsToResolveEach,
   trainingHelped,
 } from '../stats/index.ts'
 import { lookAlpha, lookCount, readBefore } from '../stats/looks.ts'
@@ -229,7 +229,11 @@ function contrastResults({ record, failed }: RunFacts, outcomes: readonly JobOut
   if (!input) return []
   const { looks, history, seeds } = record
   const incomplete = failed.map(({ job }) => job).join(', ')
-  return compareFamily(input).map((found): ContrastResult => {
+  const whole = failed.length === 0
+  const contrasts = compareFamily(input)
+  const open = whole && contrasts.some(({ verdict }) => verdict === 'unresolved')
+  const toResolve = open ? seedsToResolveEach(input) : []
+  return contrasts.map((found, i): ContrastResult => {
     const { arm, against, delta, ci95, p, smallestEffect, flatWithin, warnings } = found
     return {
       arm,
@@ -238,40 +242,43 @@ function contrastResults({ record, failed }: RunFacts, outcomes: readonly JobOut
       ci95,
       p,
       // A verdict on what happened to survive would not be the experiment's.
-      verdict: failed.length > 0 ? 'unresolved' : found.verdict,
-      why:
-        failed.length > 0 ? `Not all jobs finished (${incomplete}): run the same command again.` : found.why,
+      verdict: whole ? found.verdict : 'unresolved',
+      why: whole ? found.why : `Not all jobs finished (${incomplete}): run the same command again.`,
       smallestEffect,
       flatWithin,
       warnings: [...warnings, ...readBefore(history?.read ?? [], looks ? null : seeds)],
-      toResolve:
-        failed.length === 0 && found.verdict === 'unresolved'
-          ? seedsToResolve({
-              baseline: input.arms[against],
-              recipe: input.arms[arm],
-              baseRuns: input.baseRuns,
-              alpha: (input.alpha ?? 0.05) / input.pairs.length,
-            })
-          : null,
+      toResolve: whole && found.verdict === 'unresolved' ? toResolve[i] : null,
     }
   })
 }
 
 /** Each trained arm against the untrained model under its own protocol. */
 function trainingResults(record: RunRecord, outcomes: readonly JobOutcome[]): TrainingResult[] {
-  return planBases(record).flatMap(({ name, arms }) =>
-    arms.flatMap((arm): TrainingResult[] => {
+  const known = planBases(record).flatMap(({ name, arms }) => {
+    const base = baseOutcomes(outcomes, name)
+    return arms.flatMap((arm) => {
       const trained = outcomes.filter(({ job }) => job.seed !== null && job.arm === arm)
-      const base = baseOutcomes(outcomes, name)
-      if (trained.length === 0 || base.length === 0) return []
-      const found = trainingHelped(
-        trained.map((one) => scores(record, one)),
-        base.map((one) => scores(record, one)),
-      )
-      const { delta, ci95, p, verdict, why } = found
-      return [{ arm, base: name, delta, ci95, p, verdict, why }]
-    }),
-  )
+      return trained.length > 0 && base.length > 0 ? [{ arm, base: name, trained, runs: base }] : []
+    })
+  })
+  const inOrder = record.arms.flatMap((arm) => known.filter((one) => one.arm === arm))
+  const effects = trainingHelped({
+    arms: Object.fromEntries(
+      inOrder.map(({ arm, trained }) => [arm, trained.map((one) => scores(record, one))]),
+    ),
+    bases: Object.fromEntries(
+      inOrder.map(({ arm, runs }) => [arm, runs.map((one) => scores(record, one).problems)]),
+    ),
+  })
+  return effects.map(({ arm, delta, ci95, p, verdict, why }, i) => ({
+    arm,
+    base: inOrder[i].base,
+    delta,
+    ci95,
+    p,
+    verdict,
+    why,
+  }))
 }
 
 function sequential(

@@ -33,6 +33,8 @@ export interface RunOptions {
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
+  /** Runs one job; in this process unless told. */
+  runJob?: typeof runJob
   /** Opens an engine; the one that the experiment names unless told. */
   openEngine?: typeof openEngine
 }
@@ -145,7 +147,13 @@ async function withRun<T>(
     return await work({
       folder,
       jobs: (jobs, finished) =>
-        runJobs(jobs, finished, { context, isLeft, atWork, atOnce: options.jobs ?? 1 }),
+        runJobs(jobs, finished, {
+          context,
+          isLeft,
+          atWork,
+          atOnce: options.jobs ?? 1,
+          perform: options.runJob ?? runJob,
+        }),
     })
   } finally {
     await engines.close()
@@ -161,11 +169,13 @@ async function runJobs(
     isLeft,
     atWork,
     atOnce,
+    perform,
   }: {
     context: JobContext
     isLeft: (job: Job) => Promise<boolean>
     atWork: RunFolder['atWork']
     atOnce: number
+    perform: typeof runJob
   },
 ): Promise<Failed> {
   const { folder, experiment, holdout, onEvent, signal } = context
@@ -198,7 +208,7 @@ async function runJobs(
     onEvent({ type: 'job', job: job.name, state: 'started' })
     await atWork(job.name, true)
     try {
-      await runJob(context, job)
+      await perform(context, job)
       finished.set(job.name, await readOutcome(folder, job, whole))
       onEvent({ type: 'job', job: job.name, state: 'finished' })
     } catch (error) {

@@ -59,7 +59,9 @@ const withoutMarkup = (text: string): string =>
  */
 export function readBoxed(reply: string): string | null {
   if (!reply.includes('\\boxed') && !reply.includes('\\fbox')) return null
-  const boxes = closedBoxes(reply)
+  const boxes = closedBoxes(reply).filter(
+    ({ start }) => !DENIED_BOX.test(reply.slice(Math.max(0, start - 24), start)),
+  )
   const last = boxes.at(-1)
   if (last === undefined || last.content === TOO_LONG) return null
   const contents = [last.content]
@@ -71,6 +73,9 @@ export function readBoxed(reply: string): string | null {
   const answer = contents.join(', ')
   return answer.length > LONGEST_EXPRESSION ? null : answer
 }
+
+/** Before a box that is said not to be the answer. */
+const DENIED_BOX = /\b(?:not|n['’]t)(?: equal to)? ?(?:\$|\\[([])? ?$/
 
 /** What may stand between boxes that are one list: separators, and the name of the second. */
 const BETWEEN_BOXES =
@@ -150,10 +155,10 @@ const STATEMENT =
 /** At most this many statements are tried, from the last: a reply that repeats itself costs no more. */
 const MOST_STATEMENTS = 8
 
-const NEGATION = /\b(?:not|never|cannot|no longer)\b|n['’]t\b/i
+const NEGATION = /\b(?:not|never|cannot|no longer|neither|hardly|anything but)\b|n['’]t\b/i
 /** Before a statement in its clause: it is asked, supposed or denied. */
 const SUPPOSED =
-  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure))[^.,;:\n]*$/i
+  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny|wrong|incorrect|nobody|no one)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure))[^.,;:\n]*$/i
 /** A numbered heading or the first item of a numbered list. */
 const NUMBERED = /^\(?\d{1,3}[.)] +\S/
 const HEADING = /^\(?\d{1,3}[.):] +\S|^(?:step|part|case|section|problem|question|example|method|solution)\b/i
@@ -169,7 +174,7 @@ function readStatement(text: string): string | null {
     // `A: ...` above `B: ...` is an option and no answer.
     if (/A:$/.test(statement[0]) && /^[ \t]*B:/m.test(after)) continue
     const sentence = sentences(line)[0]
-    if (/\?\W*$/.test(sentence)) continue
+    if (trimmed(sentence, /\s/, /[^\w?]/).endsWith('?')) continue
     const isLast = sentence.length === after.length
     const negated =
       NEGATION.test(statement[0]) || new RegExp(`^(?:\\w+ ){0,2}(?:${NEGATION.source})`, 'i').test(sentence)
@@ -228,9 +233,10 @@ const CONCLUDES =
 function readConclusion(text: string): string | null {
   const sentence = sentences(text.slice(text.lastIndexOf('\n') + 1)).at(-1) ?? ''
   if (!isFinished(sentence)) return null
-  const bold = [...sentence.matchAll(/\*\*([^*]+)\*\*/g)].map((match) => match[1])
-  if (bold.length === 1 && bold[0].length < sentence.length - 8) {
-    const emphasised = readWhole(bold[0])
+  const [bold, ...others] = sentence.matchAll(/\*\*([^*]+)\*\*/g)
+  const isOne = bold !== undefined && others.length === 0 && bold[1].length < sentence.length - 8
+  if (isOne && !isDenied(sentence, bold.index)) {
+    const emphasised = readWhole(bold[1])
     if (emphasised !== null) return emphasised
   }
   return CONCLUDES.test(sentence) ? readLast(withoutMarkup(sentence)) : null
@@ -254,6 +260,11 @@ const OPENING =
   /^(?:(?:approximately|about|roughly|around|nearly|exactly|simply|just|only|therefore|thus|indeed|clearly|a total of|equal to|given by|(?:the )?(?:option|choice|number|value)) )+/i
 /** The letter of an option; `A` before a word is an article. */
 const OPTION = /^\(?([B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
+/** A sign of comparison without its left side. */
+const COMPARES = /^(?:[≠<>≤≥]|\\(?:neq?|[lg](?:eq?|t))(?![a-z]))/
+/** Words of arithmetic after a number. */
+const IN_WORDS =
+  /^ (?:mod|choose|squared|cubed|to the (?:power|\w+ power)|times (?=[b-hj-z]\b|\d)|over (?=\d)|out of (?=\d)|divided by)/i
 /** Between the items of a list; the second takes a unit before it. */
 const JOINS = [/^ ?, ?(?:and |or )?(?=[^ ])|^ (?:and|or|to) /i, /^(?: [A-Za-z]+){1,2} (?:and|or) /]
 /** Between the parts of one quantity: `3 hours 20 minutes`. */
@@ -263,7 +274,7 @@ const COMPOUND =
 /** The answer that a sentence begins with: mathematics between delimiters, numbers, an equation, an option. */
 function readLeading(text: string, isHeading: boolean): string | null {
   const sentence = trimmed(text, /[\s*]/, /\s/).slice(0, LONGEST_EXPRESSION).replace(OPENING, '')
-  if (namesSet(sentence)) return trimmed(sentence, /\s/, /[\s.!*]/)
+  if (namesSet(sentence) || COMPARES.test(sentence)) return trimmed(sentence, /\s/, /[\s.!*]/)
   const first = formulaAt(sentence, 0)
   if (first === null) return isCutOpen(sentence) ? null : (OPTION.exec(sentence)?.[1] ?? null)
   const list = [first]
@@ -271,13 +282,13 @@ function readLeading(text: string, isHeading: boolean): string | null {
   const last = list[list.length - 1]
   const rest = sentence.slice(last.end)
   // A heading goes on in words that are no unit.
-  if (isHeading && !/^(?: ?[\w/-]+){0,3}\W*$/.test(rest)) return null
+  if (isHeading && !/^[\w/-]*(?: [\w/-]+){0,3}\W*$/.test(rest)) return null
   if (!list.some((formula) => formula.delimited)) {
     if (/^ ?[-+*/×÷^=<>−]\W*$/.test(rest) && !isFinished(sentence)) return null
     if (list.some(isArithmetic) && !isFinished(sentence)) return null
-    // What is attached to a number and is no mark of a sentence belongs to it, whatever it is.
-    const attached = /^[^\s.,;:!?)*"'”’\]}$/–—-]\S{0,40}/.exec(rest)?.[0] ?? ''
-    const whole = sentence.slice(0, last.end) + attached
+    // A number in words of arithmetic is a part of them: `9 squared`, `1 out of 6`.
+    if (IN_WORDS.test(rest)) return trimmed(sentence, /\s/, /[\s.!*]/)
+    const whole = sentence.slice(0, last.end)
     return isCutOpen(whole) ? null : rightSide(whole.trim())
   }
   return list.map((formula) => formula.content).join(', ')
@@ -323,20 +334,21 @@ function readWords(sentence: string): string | null {
 
 /** Says that what follows it, in its clause, is not so. */
 const DENIES =
-  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
+  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b|\b(?:less|more|greater|fewer|larger|smaller) than(?= $)|\b(?:neither|hardly)\b|\banything but\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
+
+const isDenied = (text: string, at: number): boolean => DENIES.test(text.slice(Math.max(0, at - 60), at))
 
 /** The last number or mathematics of a sentence that it does not deny; of an equation, its value. */
 function readLast(sentence: string): string | null {
   if (isCutOpen(sentence)) return null
-  const found = formulas(sentence.slice(-2048))
   const text = sentence.slice(-2048)
-  const stated = found.filter(({ start }) => !DENIES.test(text.slice(Math.max(0, start - 60), start)))
+  const stated = formulas(text).filter(({ start }) => !isDenied(text, start))
   const last = stated.at(-1)
   if (last === undefined) return null
   if (last.delimited) return last.content
   const before = stated.at(-2)
-  const isCompound =
-    before !== undefined && !before.delimited && COMPOUND.test(text.slice(before.end, last.start))
-  if (!isCompound) return rightSide(last.content)
+  const between = before === undefined || before.delimited ? '' : text.slice(before.end, last.start)
+  if (before === undefined || !(COMPOUND.test(between) || IN_WORDS.test(between)))
+    return rightSide(last.content)
   return text.slice(before.start, last.end) + (/^ ?[A-Za-z]+/.exec(text.slice(last.end))?.[0] ?? '')
 }

@@ -55,44 +55,53 @@ export function openCursor(tokens: readonly Token[]): Cursor {
 }
 
 /**
- * How many tokens from the `from`-th on write a unit: words and short units with their powers, quotients and products
- * (`km/h`, `m s^{-2}`, `\\frac{\\text{m}}{\\text{s}}`), perhaps in brackets. 0 where there is none.
+ * How many tokens from here on write a unit: words and short units with their powers, quotients and products (`km/h`,
+ * `m s^{-2}`, `\frac{\text{m}}{\text{s}}`), perhaps in brackets. 0 where there is none.
  */
-export function unitLength({ peek, mark }: Cursor, from = 0): number {
-  const isUnit = (i: number) => /^(?:words|unit|half)$/.test(peek(i)?.type ?? '')
-  const isLetter = (i: number) => peek(i)?.type === 'symbol'
-  /** The end of one factor that begins at `i`, or `i` where none does. */
-  function factor(i: number, lettersToo: boolean): number {
-    if (isUnit(i) || (lettersToo && isLetter(i))) return power(i + 1)
-    if (mark(i) === '(') return closed(i, ')')
-    if (mark(i) !== 'frac' || mark(i + 1) !== '{') return i
-    const above = closed(i + 1, '}')
-    if (above === i + 1 || mark(above) !== '{') return i
-    const below = closed(above, '}')
-    return below === above ? i : below
+export const unitLength = (cursor: Cursor): number => unitEnd(cursor, 0)
+
+const UNIT_TYPES = new Set(['words', 'unit', 'half'])
+const isUnit = (cursor: Cursor, i: number) => UNIT_TYPES.has(cursor.peek(i)?.type ?? '')
+const isLetter = (cursor: Cursor, i: number) => cursor.peek(i)?.type === 'symbol'
+
+/** The end of the product or quotient of units that begins at `i`, or `i`; so too the three below. */
+function unitEnd(cursor: Cursor, i: number): number {
+  let end = factorEnd(cursor, i, false)
+  if (end === i) return i
+  for (;;) {
+    const joint = cursor.mark(end)
+    const joined = joint === '/' || joint === '*' || joint === '-' ? end + 1 : end
+    const lettersToo = joined > end ? joint === '/' : isLetter(cursor, end) && isUnit(cursor, end + 1)
+    const next = factorEnd(cursor, joined, lettersToo)
+    if (next === joined) return end
+    end = next
   }
-  /** The end of the unit in the brackets that open at `i`, or `i`. */
-  function closed(i: number, close: string): number {
-    const end = product(i + 1)
-    return end > i + 1 && mark(end) === close ? power(end + 1) : i
-  }
-  function power(i: number): number {
-    if (mark(i) !== '^') return i
-    const braced = mark(i + 1) === '{'
-    let end = i + (braced ? 2 : 1)
-    if (mark(end) === '-') end++
-    if (peek(end)?.type !== 'number' || (braced && mark(end + 1) !== '}')) return i
-    return end + (braced ? 2 : 1)
-  }
-  function product(i: number): number {
-    let end = factor(i, false)
-    if (end === i) return i
-    for (;;) {
-      const joined = /^[/*-]$/.test(mark(end)) ? end + 1 : end
-      const next = factor(joined, joined > end ? mark(end) === '/' : isLetter(end) && isUnit(end + 1))
-      if (next === joined) return end
-      end = next
-    }
-  }
-  return product(from) - from
+}
+
+function factorEnd(cursor: Cursor, i: number, lettersToo: boolean): number {
+  const { peek, mark } = cursor
+  if (isUnit(cursor, i) || (lettersToo && isLetter(cursor, i))) return powerEnd(cursor, i + 1)
+  const token = peek(i)
+  if (token?.type === 'symbol' && token.text === 'mu' && isUnit(cursor, i + 1))
+    return factorEnd(cursor, i + 1, false)
+  if (mark(i) === '(') return bracketsEnd(cursor, i, ')')
+  if (mark(i) !== 'frac' || mark(i + 1) !== '{') return i
+  const above = bracketsEnd(cursor, i + 1, '}')
+  if (above === i + 1 || mark(above) !== '{') return i
+  const below = bracketsEnd(cursor, above, '}')
+  return below === above ? i : below
+}
+
+function bracketsEnd(cursor: Cursor, i: number, close: string): number {
+  const end = unitEnd(cursor, i + 1)
+  return end > i + 1 && cursor.mark(end) === close ? powerEnd(cursor, end + 1) : i
+}
+
+function powerEnd({ peek, mark }: Cursor, i: number): number {
+  if (mark(i) !== '^') return i
+  const braced = mark(i + 1) === '{'
+  let end = i + (braced ? 2 : 1)
+  if (mark(end) === '-') end++
+  if (peek(end)?.type !== 'number' || (braced && mark(end + 1) !== '}')) return i
+  return end + (braced ? 2 : 1)
 }

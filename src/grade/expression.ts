@@ -253,11 +253,8 @@ function parseTokens(tokens: readonly Token[]): Expression {
         base = call('scaled', base, whole(10n ** BigInt(next.power)))
       } else if (mark() === '°') base = degrees(base)
       else if (accept('^')) {
-        if (mark() === '°' || (mark() === '{' && mark(1) === '°')) {
-          const braced = accept('{')
-          base = degrees(base)
-          if (braced) expect('}')
-        } else if (mark() === '{' && peek(1)?.type === 'words') {
+        if (mark() === '°' || (mark() === '{' && mark(1) === '°')) base = degrees(base)
+        else if (mark() === '{' && peek(1)?.type === 'words') {
           // An ordinal: 5^{\text{th}}.
           advance()
           advance()
@@ -269,7 +266,9 @@ function parseTokens(tokens: readonly Token[]): Expression {
 
   /** A degree sign after `value`. Of a temperature the scale is a unit, and so is the sign. */
   function degrees(value: Expression): Expression {
+    const braced = accept('{')
     expect('°')
+    if (braced) expect('}')
     const scale = peek()
     if (scale?.type !== 'symbol' || !/^[CF]$/.test(scale.text)) return call('degrees', value)
     advance()

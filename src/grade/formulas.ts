@@ -13,7 +13,7 @@ export interface Formula {
   delimited: boolean
 }
 
-/** Formulas between delimiters, groups and runs in plain text are at most this long. */
+/** Formulas between delimiters and groups in plain text are at most this long. */
 const LONGEST = 400
 
 /** `\( \)`, `\[ \]`, `$$ $$`, or `$ $`; a dollar sign inside, `\$`, closes nothing. */
@@ -30,7 +30,8 @@ const DELIMITED = new RegExp(
 const PROSE = /[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/
 
 /** Between two sentences. */
-const SENTENCE_END = /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+/g
+const SENTENCE_END =
+  /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+(?![\s+*/×÷=^])/g
 
 const NUMBER =
   /(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d{1,3}(?: \d{3})+(?![,.]?\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+(?![A-Za-z]))?|\.\d+/y
@@ -51,6 +52,8 @@ const ATTACHED = /[A-Za-z]+|['′]+(?=[\s(=])|!(?=[\d(.,;:)]| ?[+*/^=×÷-])|°[
 /** Signs and words of a number, and the half of the day of a time. */
 const AFTER_NUMBER =
   / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|€/iy
+/** What is attached to a number and is no mark of a sentence and no picture belongs to it, whatever it is: `5‰`. */
+const UNKNOWN = /[^\s.,;:!?)*"'”’\]}$/–—<\-\p{So}\p{Cs}]\S{0,40}/uy
 const MIXED = / \d+\/\d+(?![\d/])/y
 const OPERATOR =
   / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
@@ -64,8 +67,8 @@ export function formulas(sentence: string): Formula[] {
     // Neither a raised digit nor a hyphen after a word begins a formula.
     const goesOn = /[\w)][-–−]/.test(sentence.slice(at - 1, at + 1)) || /[⁰¹²³⁴-⁹⁺⁻]/.test(sentence[at])
     const formula = goesOn ? null : formulaAt(sentence, at)
-    if (formula !== null && isSure(formula)) {
-      found.push(formula)
+    if (formula !== null) {
+      if (isSure(formula)) found.push(formula)
       at = formula.delimited ? formula.end : afterUnit(sentence, formula.end)
     } else at = Math.max(endOf(/[A-Za-z\d]+(?:['’-][A-Za-z]+)*/y, sentence, at), at + 1)
   }
@@ -117,7 +120,7 @@ export function formulaAt(sentence: string, at: number): Formula | null {
   const end = runEnd(sentence, at)
   const content = sentence.slice(at, end).trim()
   const isBare = /^(?:[-–+−] )?[A-Za-z]*$/.test(content)
-  return isBare || end - at > LONGEST ? null : { start: at, end, content, delimited: false }
+  return isBare ? null : { start: at, end, content, delimited: false }
 }
 
 /** Whether a formula, a group or a box of the sentence is opened and not closed: the text was cut in it. */
@@ -151,16 +154,15 @@ function endOf(pattern: RegExp, text: string, at: number): number {
 
 /** The end of the run of plain mathematics that begins at `at`, or `at`. */
 function runEnd(text: string, at: number): number {
-  const limit = at + LONGEST + 1
   let end = operandEnd(text, at)
-  while (end > at && end < limit) {
+  while (end > at) {
     const operator = endOf(OPERATOR, text, end)
     if (operator === end) break
     const next = operandEnd(text, operator)
     if (next === operator) break
     end = next
   }
-  return end
+  return end > at ? endOf(UNKNOWN, text, end) : end
 }
 
 /** The end of an operand with its sign, its currency and all that is attached to it; `at` where there is none. */
@@ -175,7 +177,7 @@ function operandEnd(text: string, at: number): number {
     let next = number ? endOf(MIXED, text, endOf(AFTER_NUMBER, text, end)) : end
     if (next === end) next = atomEnd(text, end)
     if (next === end) next = endOf(ATTACHED, text, end)
-    if (next === end || next > at + LONGEST + 1) return next
+    if (next === end) return end
     end = next
   }
 }
@@ -209,5 +211,5 @@ function groupEnd(text: string, at: number): number {
 
 /** Past the unit after a quantity, so that `m/s` after a number is no formula of its own. */
 function afterUnit(text: string, at: number): number {
-  return endOf(/ ?[A-Za-z]+(?:[/·*^²³⁻¹][A-Za-z\d^{}-]*)+(?! ?[=<>])/y, text, at)
+  return endOf(/ ?[A-Za-z]+(?:[/·*^²³⁻¹][A-Za-z\d{}-]*)+(?! ?[=<>])/y, text, at)
 }

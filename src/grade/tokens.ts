@@ -56,6 +56,7 @@ const COMMANDS = new Map<string, TokenBody>([
   ...GREEK.split(' ').map((name): [string, TokenBody] => [name, { type: 'symbol', text: name }]),
   ['pi', { type: 'symbol', text: 'pi' }],
   ['infty', { type: 'symbol', text: 'infinity' }],
+  ['R', { type: 'symbol', text: 'ℝ' }],
   ['imath', { type: 'symbol', text: 'i' }],
   ...[...ELEMENTARY, 'ln', 'log', 'lg'].map((name): [string, TokenBody] => [
     name,
@@ -125,6 +126,7 @@ const FACES = new Set([
     'mathit',
     'mathsf',
     'mathbb',
+    'Bbb',
     'mathcal',
     'boldsymbol',
     'bm',
@@ -148,6 +150,9 @@ const SCALES = new Map([
   ['trillion', 12],
 ])
 
+/** No answer is longer with its characters written out. */
+const LONGEST_TEXT = 2048
+
 /** How a text is read where it may mean two things. */
 export interface Reading {
   /** 1,234 is one number rather than a list of two. */
@@ -159,6 +164,7 @@ export interface Reading {
 /** The tokens of `source`; unreadable at the first thing that no answer is written with. */
 export function tokenize(source: string, { thousands, variables }: Reading): Token[] {
   const text = formulaOfWords(plainCharacters(source))
+  if (text.length > LONGEST_TEXT) throw new Unreadable()
   const tokens: Token[] = []
   /** Ends of text groups (`\text{...}`): inside them runs of letters are words. */
   let textUntil = -1
@@ -207,9 +213,9 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
       if (known) push(known)
       else if (FACES.has(name)) {
         match(/ (?=\{)/y)
-        const numbers = name === 'mathbb' && match(/\{ ?([RZNQC]) ?\}/y)
+        const numbers = /bb/i.test(name) && match(/\{ ?([RZNQC]) ?\}| ?([RZNQC])(?![A-Za-z])/y)
         if (numbers) {
-          push({ type: 'symbol', text: SETS[numbers[1]] })
+          push({ type: 'symbol', text: SETS[numbers[1] ?? numbers[2]] })
           continue
         }
         const end = text[at] === '{' ? groupEnd(text, at) : -1
@@ -318,7 +324,8 @@ function readLetters(
     if (known?.type === 'function') return [known]
   }
   const afterFactor = /[\d})]/.test(previous)
-  if (/\d/.test(previous) && /^(?:st|nd|rd|th)$/.test(run)) return []
+  if (/^(?:st|nd|rd|th)$/.test(run) && /\d/.test(previous)) return []
+  if (/^(?:st|nd|rd|th)$/.test(run) && before.endsWith('^{')) return [{ type: 'words', text: run }]
   if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
     return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]

@@ -267,6 +267,18 @@ describe('a bad moment', () => {
     expect(weightRequests()).toHaveLength(3)
   })
 
+  it('does not begin what the disk has no room for', async () => {
+    const huge = ['config.json', 'tokenizer.json', 'model.safetensors'].map((path) => ({
+      ...file,
+      path,
+      size: 9e15,
+    }))
+    hub.fault = ({ path }) => (path.includes('/tree/') ? json(huge) : undefined)
+    expect(await refusal('tests/tiny')).toMatch(
+      /config.json has 9\.00e\+6 GB, and the disk .* set HF_HOME to another/,
+    )
+  })
+
   it("uses the cache behind a network's own page, and says why", async () => {
     const { folder } = await locate('tests/tiny')
     hub.fault = () => portal

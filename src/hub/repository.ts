@@ -12,7 +12,7 @@
  */
 import { createHash } from 'node:crypto'
 import { createReadStream, constants as fileFlags } from 'node:fs'
-import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, statfs, symlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -25,13 +25,13 @@ import {
   modelInfo,
 } from '@huggingface/hub'
 import { z } from 'zod'
+import { keyOf, plainAddress } from '../address.ts'
 import { UserError } from '../errors.ts'
 import { writeFileAtomic } from '../files.ts'
 import {
   askWithRetries,
   fetchWithRetries,
-  keyOf,
-  plainAddress,
+  piecesOf,
   type RetryOptions,
   shown,
   waitNotices,
@@ -220,6 +220,12 @@ async function openCached(repo: RepositoryName, place: Place): Promise<Repositor
 
 type Client = ReturnType<typeof clientOf>
 
+/** A file's bytes, all of them or the part that was asked for. */
+interface Bytes {
+  isPart: boolean
+  pieces: AsyncIterable<Uint8Array>
+}
+
 /** Bytes of what the hub says about a repository, pages of a listing, and files in it. */
 const LIMITS = { answer: 64 * 2 ** 20, pages: 1000, files: 100_000 }
 
@@ -293,7 +299,7 @@ function clientOf(repo: RepositoryName, { settings, retries, onNotice = () => {}
         return [...files.values()]
       }),
     /** A file's bytes from `start` on. */
-    bytes: (commit: string, path: string, start: number) =>
+    bytes: (commit: string, path: string, start: number): Promise<Bytes> =>
       understood(async () => {
         const info = await fileDownloadInfo({ ...common, repo: named, path, revision: commit })
         if (!info) throw new Error(`it lists ${path} and does not give it`)
@@ -301,7 +307,9 @@ function clientOf(repo: RepositoryName, { settings, retries, onNotice = () => {}
           new URL(info.url),
           start > 0 ? { headers: { range: `bytes=${start}-` } } : {},
         )
-        if (response.ok) return response
+        if (response.ok) {
+          return { isPart: response.status === 206, pieces: piecesOf(response, retries?.timeout) }
+        }
         await response.body?.cancel()
         throw new HubApiError(info.url, response.status)
       }),
@@ -319,6 +327,18 @@ const fileSchema = z.object({
   lfs: z.object({ oid: hash, size: length }).optional(),
 })
 type HubFile = z.infer<typeof fileSchema>
+
+/** @throws UserError where the disk has no room for the rest of a file, of which `has` bytes are here. */
+async function checkRoom({ path, size }: HubFile, has: number, folder: string): Promise<void> {
+  const { bavail, bsize, blocks } = await statfs(folder)
+  // Some network file systems do not say.
+  if (blocks === 0 || size - has <= bavail * bsize) return
+  const gigabytes = (bytes: number) => `${(bytes / 1e9).toPrecision(3)} GB`
+  throw new UserError(
+    `${path} has ${gigabytes(size)}, and the disk of the cache ${folder} has room for ${gigabytes(bavail * bsize)}: ` +
+      'make room, or set HF_HOME to another disk.',
+  )
+}
 
 /** Downloads in a row that bring less than so many bytes, after which it is given up. */
 const FRUITLESS = { downloads: 3, bytes: 2 ** 16 }
@@ -341,6 +361,7 @@ async function download(
     const start = await sizeOf(incomplete)
     onBytes(Math.min(start, file.size))
     if (start < file.size) {
+      await checkRoom(file, start, dirname(blob))
       try {
         await continueDownload(client, commit, file, incomplete, start, onBytes)
       } catch (error) {
@@ -374,14 +395,12 @@ async function continueDownload(
   start: number,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
-  const response = await client.bytes(commit, file.path, start)
+  const { isPart, pieces } = await client.bytes(commit, file.path, start)
   const target = await open(path, fileFlags.O_WRONLY | fileFlags.O_CREAT)
   try {
     // A server that knows no ranges sends the whole file.
-    let position = response.status === 206 ? start : 0
-    if (response.body === null) throw new TypeError(endedEarly)
-    for await (const chunk of response.body) {
-      const bytes = chunk as Uint8Array
+    let position = isPart ? start : 0
+    for await (const bytes of pieces) {
       for (let done = 0; done < bytes.length; ) {
         done += (await target.write(bytes, done, bytes.length - done, position + done)).bytesWritten
       }

@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openJobLog } from '../record/job-log.ts'
 import type { MetricsLine } from '../record/schema.ts'
 import { fileHeader, type ScalarEvent, scalarRecord, stepScalars, tensorboardLog } from './tensorboard.ts'
 
@@ -75,11 +76,12 @@ describe('a step', () => {
   })
 })
 
-/** Writes the metrics of the first `last` steps, as a job does before it tells of the step. */
+/** Keeps the first `last` steps, as a job does before it tells of the step. */
 async function written(run: string, last: number): Promise<void> {
-  await mkdir(join(run, 'recipe-s17'), { recursive: true })
-  const lines = Array.from({ length: last }, (_, i) => `${JSON.stringify(metrics(i + 1))}\n`)
-  await writeFile(join(run, 'recipe-s17', 'metrics.jsonl'), lines.join(''))
+  const log = await openJobLog(join(run, 'recipe-s17'), { trains: true })
+  for (let step = log.progress().steps + 1; step <= last; step++) {
+    await log.step({ metrics: metrics(step), rollouts: [], seconds: 1, trained: false }, async () => {})
+  }
 }
 
 async function only(run: string): Promise<{ name: string; bytes: Buffer }> {
@@ -113,5 +115,16 @@ describe('a log', () => {
     }
     expect((await only(whole)).bytes.equals(found.bytes)).toBe(true)
     expect(found.bytes.subarray(0, fileHeader(start).length).equals(fileHeader(start))).toBe(true)
+  })
+
+  it('goes through no link', async () => {
+    const [run, outside] = [join(folder, 'received'), join(folder, 'outside')]
+    await mkdir(outside)
+    await written(run, 1)
+    await symlink(outside, join(run, 'tensorboard'))
+    await expect(tensorboardLog(run)('recipe-s17', metrics(1))).rejects.toThrow(
+      /tensorboard is a symbolic link/,
+    )
+    expect(await readdir(outside)).toEqual([])
   })
 })

@@ -6,12 +6,14 @@
  * maintained library writes them from Node; the messages go through protobufjs. The file is a pure function of the
  * job's metrics and of the time in its name, so an interrupted run that goes on has no step twice and none missing.
  */
-import { mkdir, open, readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import protobuf from 'protobufjs/light.js'
-import { writeFileAtomic } from '../files.ts'
+import { appendAt, isRealFolder, makeFolder, writeFileAtomic } from '../files.ts'
 import { logFolder } from '../record/folder.ts'
-import type { MetricsLine } from '../record/schema.ts'
+import { parseLine, readAdded, readProgress } from '../record/job-log.ts'
+import { logStart } from '../record/lines.ts'
+import { type MetricsLine, metricsSchema } from '../record/schema.ts'
 
 /** The part of tensorflow/core/util/event.proto and framework/summary.proto that scalars need. */
 const root = protobuf.Root.fromJSON({
@@ -125,35 +127,33 @@ const FILE = /^events\.out\.tfevents\.(\d+)\.message-board$/
  * file anew from metrics.jsonl, and each later one adds to it.
  */
 export function tensorboardLog(folder: string): (job: string, metrics: MetricsLine) => Promise<void> {
-  /** What each job's file has: where it is, and the wall-clock time of its last step. */
-  const files = new Map<string, { path: string; at: number }>()
+  const files = new Map<string, EventFile>()
   return async (job, metrics) => {
     const file = files.get(job)
     if (file) {
       file.at += busy(metrics)
       const bytes = scalarRecord({ wallTime: file.at, step: metrics.step, scalars: stepScalars(metrics) })
-      const handle = await open(file.path, 'a')
-      try {
-        await handle.appendFile(bytes)
-      } finally {
-        await handle.close()
-      }
+      file.length = await appendAt(file.path, file.length, bytes)
     } else {
       files.set(job, await writeWhole(folder, job, metrics.step))
     }
   }
 }
 
+/** What a job's file has: where it is, its bytes, and the wall-clock time of its last step. */
+interface EventFile {
+  path: string
+  length: number
+  at: number
+}
+
 /** Writes a job's file with all steps up to `last`. */
-async function writeWhole(folder: string, job: string, last: number): Promise<{ path: string; at: number }> {
+async function writeWhole(folder: string, job: string, last: number): Promise<EventFile> {
+  const steps = (await stepsOf(join(folder, job))).filter(({ step }) => step <= last)
   const place = join(folder, logFolder, job)
-  await mkdir(place, { recursive: true })
-  const text = await readFile(join(folder, job, 'metrics.jsonl'), 'utf8')
-  const steps = text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as MetricsLine)
-    .filter(({ step }) => step <= last)
+  // Both may be links that lead elsewhere, in a folder that was received.
+  for (const path of [join(folder, logFolder), place]) await isRealFolder(path)
+  await makeFolder(place)
   const earlier = (await readdir(place)).flatMap((name) => FILE.exec(name)?.[1] ?? [])
   const all = steps.reduce((sum, step) => sum + busy(step), 0)
   const start = earlier.length > 0 ? Number(earlier[0]) : Math.floor(Date.now() / 1000 - all)
@@ -164,8 +164,21 @@ async function writeWhole(folder: string, job: string, last: number): Promise<{ 
     at += busy(metrics)
     records.push(scalarRecord({ wallTime: at, step: metrics.step, scalars: stepScalars(metrics) }))
   }
-  await writeFileAtomic(path, Buffer.concat(records))
-  return { path, at }
+  const bytes = Buffer.concat(records)
+  await writeFileAtomic(path, bytes)
+  return { path, length: bytes.length, at }
+}
+
+/** The steps of a job so far. */
+async function stepsOf(job: string): Promise<MetricsLine[]> {
+  const steps: MetricsLine[] = []
+  const progress = await readProgress(job)
+  if (progress) {
+    await readAdded(job, 'metrics', logStart(), progress, (line) =>
+      steps.push(parseLine(line, metricsSchema)),
+    )
+  }
+  return steps
 }
 
 const busy = ({ seconds: { rounds, credit, forwardBackward, optimStep } }: MetricsLine): number =>

@@ -292,13 +292,15 @@ function checkCounts(folder: string, { progress, metrics, rollouts }: JobRecord,
   }
 }
 
-/** The files, by their paths in its folder, that a job with such progress has. */
-export function jobFiles({ bytes, steps, checkpoint }: Progress): string[] {
-  return [
-    progressFile,
-    ...logs.filter((name) => bytes[name] > 0).map(logFile),
-    ...Object.keys(checkpoint).map((path) => `${checkpointFolder(steps)}/${path}`),
-  ]
+/** The logs of a job with such progress, by their paths in its folder, and how many bytes of each belong to it. */
+export const jobLogs = ({ bytes }: Progress): [path: string, bytes: number][] =>
+  logs.filter((name) => bytes[name] > 0).map((name) => [logFile(name), bytes[name]])
+
+/** All files that such a job needs. */
+export function jobFiles(progress: Progress): string[] {
+  const { steps, checkpoint } = progress
+  const saved = Object.keys(checkpoint).map((path) => `${checkpointFolder(steps)}/${path}`)
+  return [progressFile, ...jobLogs(progress).map(([path]) => path), ...saved]
 }
 
 /** Another rollouts.jsonl for a job, and the progress that goes with it: the same lines, graded otherwise. */

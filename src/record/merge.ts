@@ -4,12 +4,12 @@
  */
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { copyFile, rename } from 'node:fs/promises'
+import { copyFile, rename, truncate } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UserError } from '../errors.ts'
 import { isRealFolder, makeFolder, remove, writeFailure } from '../files.ts'
 import { differences, openRunFolder, type RunFolder, readRecord } from './folder.ts'
-import { jobFiles, readJob, readProgress } from './job-log.ts'
+import { jobFiles, jobLogs, readJob, readProgress } from './job-log.ts'
 import { isHeld } from './lock.ts'
 import { isFinished, planJobs } from './plan.ts'
 import type { Progress, RunRecord } from './schema.ts'
@@ -125,6 +125,8 @@ async function copyJob(from: string, to: string, progress: Progress): Promise<vo
       await makeFolder(dirname(join(draft, path)))
       await copyFile(join(from, path), join(draft, path), constants.COPYFILE_FICLONE)
     }
+    // What a kill left beyond the progress stays behind.
+    for (const [path, bytes] of jobLogs(progress)) await truncate(join(draft, path), bytes)
     // One that was begun and left nothing.
     if (await isRealFolder(to)) await remove(to)
     await rename(draft, to)

@@ -25,7 +25,7 @@ export function checkLines(results: Results): CheckLine[] {
     ),
     ...(contrasts.length === 0
       ? [['comparison', 'none: it takes finished trainings of two arms.', 'contrasts'] satisfies CheckLine]
-      : contrasts.flatMap((one) => contrastLines(one, contrasts.length > 1))),
+      : contrasts.flatMap(contrastLines)),
     ...(sequential
       ? [
           [
@@ -97,14 +97,12 @@ export function checkLines(results: Results): CheckLine[] {
   ]
 }
 
-/** `several`: the pair is named in each line. */
-function contrastLines(one: ContrastResult, several: boolean): CheckLine[] {
-  const pair = `${one.arm} - ${one.against}`
-  const named = (what: string) => (several ? `${what}, ${pair}` : what)
+/** A pair's verdict, and then what belongs to it. */
+function contrastLines(one: ContrastResult): CheckLine[] {
   const { smallestEffect, toResolve, warnings } = one
   return [
     [
-      pair,
+      `${one.arm} - ${one.against}`,
       `${difference(one)}: ${one.verdict}. ${one.why}`,
       `contrasts, from rollouts.jsonl of ${one.arm} and ${one.against}`,
     ],
@@ -112,7 +110,7 @@ function contrastLines(one: ContrastResult, several: boolean): CheckLine[] {
       ? []
       : [
           [
-            named('could have seen'),
+            'could have seen',
             `an effect of ${three(smallestEffect)}, four times in five`,
             'contrasts.smallestEffect',
           ] satisfies CheckLine,
@@ -120,13 +118,13 @@ function contrastLines(one: ContrastResult, several: boolean): CheckLine[] {
     ...(toResolve
       ? [
           [
-            named('to resolve it'),
+            'to resolve it',
             toResolve.why,
             'contrasts.toResolve, planned from the spread between seeds and problems',
           ] satisfies CheckLine,
         ]
       : []),
-    ...warnings.map((warning): CheckLine => [named('warning'), warning, 'contrasts.warnings']),
+    ...warnings.map((warning): CheckLine => ['warning', warning, 'contrasts.warnings']),
   ]
 }
 

@@ -7,7 +7,6 @@ import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, deflateRaw } from 'node:zlib'
-import { UserError } from '../errors.ts'
 import { writeAtomically } from '../files.ts'
 import { flagStarts, layoutOf } from '../view/flags.ts'
 import { openRun, type RunIndex } from '../view/run-index.ts'
@@ -24,7 +23,7 @@ const PORTION = 64
 /**
  * Writes the report of a run, finished or not, and returns its path: report.html in the run folder unless told.
  *
- * @throws UserError for a folder that is no run.
+ * @throws UserError for a folder that is no run, and where the page cannot be written.
  */
 export async function writeReport(folder: string, out?: string): Promise<string> {
   const page = await readPage()
@@ -52,10 +51,7 @@ export async function writeReport(folder: string, out?: string): Promise<string>
     }
     await file.writeFile(pageEnd)
   }
-  await writeAtomically(path, write).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === undefined || error instanceof UserError) throw error
-    throw new UserError(`Cannot write ${path} (${error.code}): choose another place with --out.`)
-  })
+  await writeAtomically(path, write)
   return path
 }
 

@@ -373,7 +373,7 @@ describe('the table', () => {
     expect(rows).toHaveLength(16)
     expect(text).toContain('Each seed has its row in table.md.')
     expect(tableMarkdown(results)).toContain('| arm-7, s18 |')
-    expect(text).toMatch(/could have seen, arm-3 - arm-0/)
+    expect(text).toMatch(/arm-3 - arm-0 [^\n]+\ncould have seen +an effect/)
     expect(text).toMatch(/hack scan +16 of 16 trainings: no text feature/)
     expect(text.split('\n')[2]).toBe('Training helped all 8 arms.')
     expect(text.split('\n')[3]).toBe('Whether any change helped is unresolved.')

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { random } from '../random.ts'
@@ -120,6 +121,44 @@ describe('compare, whatever the data', () => {
       }),
       { numRuns: 100 },
     )
+  })
+})
+
+/** A whole comparison's data, decided by its number alone. */
+function drawn(number: number): CompareInput {
+  const draw = random('golden comparison', number)
+  const [seeds, problems, rollouts] = [1 + draw.int(5), 1 + draw.int(60), 1 + draw.int(4)]
+  const difficulty = Array.from({ length: problems }, () => draw.next())
+  const made = (shift: number, spread: number): SeedScores[] =>
+    Array.from({ length: seeds }, (_, seed) => {
+      const luck = spread * draw.normal()
+      return {
+        seed,
+        problems: difficulty.map((d, p) => ({
+          id: `p${p}`,
+          scores: Array.from({ length: rollouts }, () => (draw.next() < d + shift + luck ? 1 : 0)),
+        })),
+      }
+    })
+  const spread = draw.pick([0, 0.02, 0.1])
+  const centre = draw.next()
+  return {
+    baseline: made(0, spread),
+    recipe: made(draw.pick([0, 0.05, 0.3, -0.2]), spread),
+    baseRuns: Array.from({ length: draw.int(5) }, () => centre + 0.01 * draw.normal()),
+    flatWithin: draw.pick([undefined, 0.2]),
+    alpha: draw.pick([undefined, 0.01]),
+    draws: 100,
+  }
+}
+
+it('gives, to the bit, what it gave when it knew two arms alone (commit f266fc3)', () => {
+  const path = new URL('./fixtures/comparisons.json', import.meta.url)
+  const golden: Comparison[] = JSON.parse(readFileSync(path, 'utf8'))
+  expect(golden.length).toBe(40)
+  expect(new Set(golden.map(({ verdict }) => verdict)).size).toBe(4)
+  golden.forEach((expected, number) => {
+    expect(JSON.parse(JSON.stringify(compare(drawn(number))))).toStrictEqual(expected)
   })
 })
 

@@ -1,14 +1,15 @@
 /**
- * The data of a comparison - problems x seeds x rollouts in two arms - laid out as tables, and split into what each
- * source contributes to the uncertainty of the difference. No verdicts here.
+ * The data of a comparison - problems x seeds x rollouts in each arm - laid out as tables, and split into what each
+ * source contributes to the uncertainty of a difference. No verdicts here.
  *
  * The model: a rollout's score = its arm's mean + problem + arm-by-problem + training seed (within arm)
  * + seed-by-problem + rollout. Problems are crossed with seeds and shared by the arms; seeds belong to one arm.
  */
 
 import { UserError } from '../errors.ts'
+import { fTail } from './distributions.ts'
 import { mean, variance } from './estimate.ts'
-import type { Spread } from './interval.ts'
+import type { SeedSpread, Spread } from './interval.ts'
 
 /** One problem's rollouts in one evaluation: 1 right, 0 wrong (a proxy's scores may lie between). */
 export interface ProblemScores {
@@ -43,20 +44,22 @@ export interface ArmTable {
   rollouts: [number, number]
 }
 
-export interface Design {
-  baseline: ArmTable
-  recipe: ArmTable
-  /** Ids of the problems that are compared, in the order of the first evaluation. */
+/** One arm against another, by their names. */
+export interface Pair {
+  arm: string
+  against: string
+}
+
+export interface Tables {
+  arms: ReadonlyMap<string, ArmTable>
+  /** Ids of the problems that every evaluation of every arm has, in the order of the first evaluation. */
   problems: string[]
-  /** recipe's mean - baseline's mean for each of them. */
-  differences: number[]
   /** Problems that some evaluations have and others lack: left out. */
   unpaired: number
 }
 
 /** @throws UserError without seeds, with a repeated problem or seed, or where no problem is in every evaluation. */
-export function layOut(baseline: readonly SeedScores[], recipe: readonly SeedScores[]): Design {
-  const arms = { baseline, recipe }
+export function tabulate(arms: Readonly<Record<string, readonly SeedScores[]>>): Tables {
   for (const [name, seeds] of Object.entries(arms)) {
     if (seeds.length === 0) throw new UserError(`Arm ${name} has no seeds: train at least one.`)
     const repeated = firstRepeated(seeds.map(({ seed }) => seed))
@@ -64,39 +67,69 @@ export function layOut(baseline: readonly SeedScores[], recipe: readonly SeedSco
       throw new UserError(`Arm ${name} has seed ${repeated} twice: each seed counts once.`)
     }
   }
-  const tables = [...baseline, ...recipe].map(({ seed, problems }) => {
-    const byId = new Map<string, readonly number[]>()
-    for (const { id, scores } of problems) {
-      if (byId.has(id)) throw new UserError(`Seed ${seed} has problem ${id} twice: each problem counts once.`)
-      if (scores.length === 0 || !scores.every((score) => score >= 0 && score <= 1)) {
-        throw new UserError(
-          `Seed ${seed}, problem ${id}: a problem needs at least one score, each from 0 to 1.`,
-        )
-      }
-      byId.set(id, scores)
-    }
-    return byId
-  })
-  const known = new Set(tables.flatMap((table) => [...table.keys()]))
-  const problems = [...tables[0].keys()].filter((id) => tables.every((table) => table.has(id)))
+  const tables = new Map(Object.entries(arms).map(([name, seeds]) => [name, seeds.map(byProblem)]))
+  const all = [...tables.values()].flat()
+  const known = new Set(all.flatMap((table) => [...table.keys()]))
+  const problems = [...all[0].keys()].filter((id) => all.every((table) => table.has(id)))
   if (problems.length === 0) {
-    throw new UserError('The arms share no problem: evaluate both on the same held-out problems.')
+    throw new UserError('The arms share no problem: evaluate them on the same held-out problems.')
   }
-  const scores = tables.map((table) => problems.map((id) => table.get(id)!))
-  const tableOf = (seeds: readonly SeedScores[], rows: (readonly number[])[][]) =>
-    armTable(
-      seeds.map(({ seed }) => seed),
-      rows,
-    )
-  const a = tableOf(baseline, scores.slice(0, baseline.length))
-  const b = tableOf(recipe, scores.slice(baseline.length))
   return {
-    baseline: a,
-    recipe: b,
+    arms: new Map(
+      [...tables].map(([name, evaluations]) => [
+        name,
+        armTable(
+          arms[name].map(({ seed }) => seed),
+          evaluations.map((table) => problems.map((id) => table.get(id)!)),
+        ),
+      ]),
+    ),
     problems,
-    differences: problems.map((_, p) => b.problemMeans[p] - a.problemMeans[p]),
     unpaired: known.size - problems.length,
   }
+}
+
+function byProblem({ seed, problems }: SeedScores): ReadonlyMap<string, readonly number[]> {
+  const byId = new Map<string, readonly number[]>()
+  for (const { id, scores } of problems) {
+    if (byId.has(id)) throw new UserError(`Seed ${seed} has problem ${id} twice: each problem counts once.`)
+    if (scores.length === 0 || !scores.every((score) => score >= 0 && score <= 1)) {
+      throw new UserError(
+        `Seed ${seed}, problem ${id}: a problem needs at least one score, each from 0 to 1.`,
+      )
+    }
+    byId.set(id, scores)
+  }
+  return byId
+}
+
+/** Two arms of the tables, and how they differ on each problem. */
+export interface Design {
+  baseline: ArmTable
+  recipe: ArmTable
+  problems: string[]
+  /** recipe's mean - baseline's mean for each problem. */
+  differences: number[]
+  unpaired: number
+}
+
+/** @throws UserError as tabulate does. */
+export function layOut(baseline: readonly SeedScores[], recipe: readonly SeedScores[]): Design {
+  return designOf(tabulate({ baseline, recipe }), { arm: 'recipe', against: 'baseline' })
+}
+
+/** One arm against another as recipe against baseline. */
+export function designOf({ arms, problems, unpaired }: Tables, { arm, against }: Pair): Design {
+  const [baseline, recipe] = [arms.get(against)!, arms.get(arm)!]
+  return { baseline, recipe, problems, differences: differencesOf(recipe, baseline), unpaired }
+}
+
+/** How much higher the first scores than the second, problem by problem. */
+export function differencesOf(
+  { problemMeans }: Pick<ArmTable, 'problemMeans'>,
+  against: Pick<ArmTable, 'problemMeans'>,
+): number[] {
+  return problemMeans.map((value, p) => value - against.problemMeans[p])
 }
 
 function firstRepeated(values: readonly number[]): number | undefined {
@@ -133,23 +166,81 @@ function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
   }
 }
 
-/**
- * The sources of the difference's variance. The problems' part is the variance of the per-problem differences over
- * the number of problems, and never less than one problem's worth, (1 / problems)^2: where no problem differs, the
- * next one may.
- */
+/** The sources of the difference's variance where there are these two arms and no others. */
 export function spreadOf({ baseline, recipe, differences }: Design): Spread {
-  const n = differences.length
-  const problems = { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
-  const arms = [baseline, recipe]
-  if (arms.some((arm) => arm.seeds.length < 2)) return { problems, seeds: null }
-  const sum = (part: (arm: ArmTable) => number) => arms.reduce((total, arm) => total + part(arm), 0)
   return {
-    problems,
-    seeds: {
-      variance: sum((arm) => arm.seedVariance / arm.seeds.length),
-      floor: sum((arm) => arm.interaction / (arm.seeds.length * n)),
-      df: sum((arm) => arm.seeds.length - 1),
-    },
+    problems: problemSpreadOf(differences),
+    seeds: seedSpreadOf([baseline, recipe], [], differences.length).seeds,
   }
+}
+
+/**
+ * The problems' part: the variance of the per-problem differences over the number of problems, and never less than
+ * one problem's worth, (1 / problems)^2: where no problem differs, the next one may.
+ */
+export function problemSpreadOf(differences: readonly number[]): Spread['problems'] {
+  const n = differences.length
+  return { variance: Math.max(variance(differences) / n, 1 / n ** 2), df: Math.max(1, n - 1) }
+}
+
+/** What an arm tells of the spread between seeds. */
+type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
+
+/** An arm that spreads more than the others by so unlikely a factor is not taken to spread as they do. */
+const ALIKE = 0.25
+
+/**
+ * The seeds' part of the variance of a difference between the means of trained arms (`sides`: two, or one against
+ * something that was not trained). Null where one of them has a single seed.
+ *
+ * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. Where the
+ * sides spread as the other arms do, the spread is that of all arms: the variance between a side's seed means must not
+ * exceed that of all other arms by more than Fisher's F does in one of four cases. W is then of the pooled variance, and
+ * never less than the sides' own, so that arms that hardly spread bring degrees of freedom but no narrower W. Two sides
+ * of one size with no other arms are pooled as they are.
+ */
+export function seedSpreadOf(
+  sides: readonly SeedsOf[],
+  others: readonly SeedsOf[],
+  problems: number,
+): { seeds: SeedSpread | null; pooled: boolean } {
+  if (sides.some((arm) => arm.seeds.length < 2)) return { seeds: null, pooled: false }
+  const sum = (part: (arm: SeedsOf) => number) => sides.reduce((total, arm) => total + part(arm), 0)
+  const share = sum((arm) => 1 / arm.seeds.length)
+  const sameSize = sides.every((arm) => arm.seeds.length === sides[0].seeds.length)
+  const own: SeedSpread = {
+    variance: sum((arm) => arm.seedVariance / arm.seeds.length),
+    floor: sum((arm) => arm.interaction / (arm.seeds.length * problems)),
+    // Of two sizes the smaller arm's spread weighs more: Satterthwaite's degrees of freedom, for arms that spread alike.
+    df: sameSize
+      ? sum((arm) => arm.seeds.length - 1)
+      : share ** 2 / sum((arm) => 1 / (arm.seeds.length ** 2 * (arm.seeds.length - 1))),
+  }
+  const replicated = [...sides, ...others.filter((arm) => arm.seeds.length > 1)]
+  const alone = replicated.length === sides.length && sameSize
+  if (alone || !sides.every((arm) => spreadsAlike(arm, replicated))) return { seeds: own, pooled: false }
+  const together = pool(replicated)
+  const variance = share * together.variance
+  return {
+    seeds:
+      variance < own.variance
+        ? { ...own, df: together.df }
+        : { variance, floor: (share * together.interaction) / problems, df: together.df },
+    pooled: true,
+  }
+}
+
+/** Means over arms with two seeds or more, each weighed by its degrees of freedom. */
+function pool(arms: readonly SeedsOf[]): { variance: number; interaction: number; df: number } {
+  const df = arms.reduce((total, arm) => total + arm.seeds.length - 1, 0)
+  const average = (part: (arm: SeedsOf) => number) =>
+    arms.reduce((total, arm) => total + (arm.seeds.length - 1) * part(arm), 0) / df
+  return { variance: average((arm) => arm.seedVariance), interaction: average((arm) => arm.interaction), df }
+}
+
+function spreadsAlike(arm: SeedsOf, arms: readonly SeedsOf[]): boolean {
+  const others = arms.filter((other) => other !== arm)
+  if (others.length === 0 || arm.seedVariance === 0) return true
+  const { variance, df } = pool(others)
+  return fTail(arm.seedVariance / variance, arm.seeds.length - 1, df) >= ALIKE
 }

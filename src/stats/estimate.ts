@@ -29,6 +29,15 @@ export function variance(values: readonly number[]): number {
   return sum / (values.length - 1)
 }
 
+/** Sample covariance of two lists of one length (n - 1 below the line); 0 for fewer than two values. */
+export function covariance(a: readonly number[], b: readonly number[]): number {
+  if (a.length < 2) return 0
+  const [centreA, centreB] = [mean(a), mean(b)]
+  let sum = 0
+  for (let i = 0; i < a.length; i++) sum += (a[i] - centreA) * (b[i] - centreB)
+  return sum / (a.length - 1)
+}
+
 /** The p-quantile of sorted values, linear between order statistics (Hyndman and Fan's type 7, NumPy's default). */
 export function quantile(sorted: ArrayLike<number>, p: number): number {
   const position = p * (sorted.length - 1)

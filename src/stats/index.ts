@@ -3,15 +3,17 @@
  * gives plain records; touches nothing else of the project but the seeded randomness and the error class.
  */
 
+export { type CompareInput, type Comparison, compare } from './compare.ts'
 export {
-  type ArmSummary,
-  type CompareInput,
-  type Comparison,
-  compare,
-  type EvaluationFacts,
-  type Verdict,
-} from './compare.ts'
-export { layOut, type ProblemScores, type SeedScores } from './design.ts'
+  type Design,
+  designOf,
+  layOut,
+  type Pair,
+  type ProblemScores,
+  type SeedScores,
+  type Tables,
+  tabulate,
+} from './design.ts'
 export {
   bootstrapMean,
   type Estimate,
@@ -22,7 +24,7 @@ export {
   passHatK,
   type Rollouts,
 } from './estimate.ts'
-export { type Contrast, compareFamily, type FamilyInput, trainingHelped } from './family.ts'
+export { type ArmSummary, type Contrast, compareFamily, type FamilyInput } from './family.ts'
 export { type HackScan, hackScan, type ScannedFeature, type ScanOptions, type ScanRow } from './hack-scan.ts'
 export { type EvalVariance, evalVariance, type NoiseBand, noiseBand } from './noise.ts'
 export {
@@ -43,4 +45,7 @@ export {
   type Sizes,
   type Speed,
   seedsToResolve,
+  seedsToResolveEach,
 } from './power.ts'
+export { type TrainingEffect, type TrainingInput, trainingHelped } from './training.ts'
+export type { EvaluationFacts, Verdict } from './verdict.ts'

@@ -24,38 +24,42 @@ export interface Spread {
 }
 
 export interface SeedSpread {
-  /** W: each arm's variance between seed means over its number of seeds, summed. */
+  /** W: what the spread between seed means gives the difference's variance (see seedSpreadOf). */
   variance: number
   /** The part of `variance` that seed-by-problem interaction and rollouts explain. */
   floor: number
-  /** Degrees of freedom of `variance`: seeds - 1, summed over the arms (which are taken to spread alike). */
+  /** Degrees of freedom of `variance`. */
   df: number
 }
 
 /** Nodes of the integral over chi-square: with two degrees of freedom the half-width is within 2e-4 of itself. */
 const NODES = 32
 
+/** Degrees of freedom of the variance where the seeds bring `excess` to it: only the problems' share is uncertain (Satterthwaite). */
+export function dfGiven(problems: Spread['problems'], excess: number): number {
+  const total = problems.variance + excess
+  return problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
+}
+
+/** P(|difference| > size) when the true one is 0 and the seeds bring `excess` to its variance. */
+function tailsGiven(size: number, problems: Spread['problems'], excess: number): number {
+  const total = problems.variance + excess
+  return total === 0 ? 0 : tTails(size / Math.sqrt(total), dfGiven(problems, excess))
+}
+
 /** P(|difference| as large as observed, or larger) when the true one is 0: the generalised p-value, two-sided. */
 export function pValue(delta: number, { problems, seeds }: Spread): number {
   const size = Math.abs(delta)
   if (size === 0) return 1
-  const tails = (excess: number): number => {
-    const total = problems.variance + excess
-    if (total === 0) return 0
-    // Satterthwaite: only the problems' share of the total is uncertain here; the excess is given.
-    const df =
-      problems.variance > 0 ? problems.df * (total / problems.variance) ** 2 : Number.POSITIVE_INFINITY
-    return tTails(size / Math.sqrt(total), df)
-  }
-  if (!seeds) return tails(0)
+  if (!seeds) return tailsGiven(size, problems, 0)
   let sum = 0
   let weightOfNone = 0
   for (const { dfOverX, weight } of chiSquareNodes(seeds.df)) {
     const excess = seeds.variance * dfOverX - seeds.floor
-    if (excess > 0) sum += weight * tails(excess)
+    if (excess > 0) sum += weight * tailsGiven(size, problems, excess)
     else weightOfNone += weight
   }
-  return weightOfNone > 0 ? sum + weightOfNone * tails(0) : sum
+  return weightOfNone > 0 ? sum + weightOfNone * tailsGiven(size, problems, 0) : sum
 }
 
 /** Half the width of the two-sided interval of level 1 - alpha: where the p-value falls to alpha. */
@@ -68,8 +72,8 @@ export function halfWidth(spread: Spread, alpha = 0.05): number {
 
 const nodes = new Map<number, { dfOverX: number; weight: number }[]>()
 
-/** df / X at quadrature nodes of X ~ chi-square. Nodes crowd towards small X, where the integrand's tail is. */
-function chiSquareNodes(df: number): { dfOverX: number; weight: number }[] {
+/** df / X at quadrature nodes of X ~ chi-square, their weights adding up to 1. Nodes crowd towards small X, where the integrand's tail is. */
+export function chiSquareNodes(df: number): { dfOverX: number; weight: number }[] {
   let known = nodes.get(df)
   if (!known) {
     known = Array.from({ length: NODES }, (_, i) => {

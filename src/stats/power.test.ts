@@ -8,10 +8,12 @@ import {
   detectableEffect,
   expectedComponents,
   fewestSeeds,
+  minutesOf,
   plan,
   plannedComponents,
   predict,
   seedsToResolve,
+  seedsToResolveEach,
 } from './power.ts'
 
 const components: Components = { rollout: 0.12, seedByProblem: 0.02, armByProblem: 0.02, seed: 0.0002 }
@@ -61,6 +63,39 @@ describe('predict', () => {
       /whole number of problems.*got 0/,
     )
     expect(() => predict(0.1, components, { ...sizes, seeds: 2.5 })).toThrow(/seeds.*2.5/)
+  })
+})
+
+describe('families', () => {
+  // Eight evaluations of the base: a noise band that does not decide.
+  const chance = (options: { arms?: number; contrasts?: number }) =>
+    predict(0.08, components, { ...sizes, seeds: 2 }, { baseRuns: 8, ...options }).moved
+
+  it('gain from the seeds of other arms, and pay for the contrasts that are read', () => {
+    const [pair, only, all] = [chance({}), chance({ arms: 8, contrasts: 1 }), chance({ arms: 8 })]
+    expect(only).toBeGreaterThan(pair + 0.05)
+    expect(all).toBeLessThan(only - 0.05)
+    expect(chance({ arms: 8, contrasts: 7 })).toBe(all)
+    expect(chance({ arms: 2, contrasts: 1 })).toBe(pair)
+  })
+
+  it('need larger effects and more minutes', () => {
+    expect(detectableEffect(components, sizes, { arms: 4 })!).toBeGreaterThan(
+      detectableEffect(components, sizes, { arms: 4, contrasts: 1 })!,
+    )
+    const speed = { minutesPerTraining: 1, secondsPerRollout: 0.06 }
+    // Three arms of four seeds, three evaluations of the base and two of it under the other arms' protocols.
+    expect(minutesOf(sizes, speed, 3, 3)).toBeCloseTo(12 + 17 * 0.8, 9)
+    const options = { rollouts: [4], maxProblems: 200 }
+    const [first] = plan(0.12, components, { ...options, arms: 3, speed })
+    expect(first.power).toBeGreaterThanOrEqual(0.8)
+    expect(first.minutes).toBeCloseTo(minutesOf(first, speed, 3, 3), 9)
+  })
+
+  it('have no more contrasts than pairs of arms', () => {
+    expect(() => chance({ arms: 3, contrasts: 4 })).toThrow(/3 arms and 4 contrasts/)
+    expect(() => chance({ arms: 1 })).toThrow(/at least 2/)
+    expect(() => chance({ arms: 3, contrasts: 0 })).toThrow(/whole number of contrasts/)
   })
 })
 
@@ -143,6 +178,15 @@ describe('seedsToResolve', () => {
     expect(seedsToResolve(wide).seeds).toBe(3)
     const spread = [...filled(1, 0.1, 'a'), { ...filled(1, 0.9, 'c')[0], seed: 1 }]
     expect(seedsToResolve({ ...wide, baseline: spread }).seeds ?? 99).toBeGreaterThan(3)
+  })
+
+  it('says so of each contrast of a family', () => {
+    const arms = { alone: filled(2, 0.4, 'a'), board: filled(2, 0.55, 'b'), chain: filled(2, 0.8, 'c') }
+    const pairs = ['board', 'chain'].map((arm) => ({ arm, against: 'alone' }))
+    const [small, large] = seedsToResolveEach({ arms, pairs, baseRuns: [0.4, 0.41] })
+    expect(large.seeds).toBeGreaterThan(2)
+    expect(small.seeds).toBeGreaterThan(large.seeds!)
+    expect(small.why).toMatch(/^If the true difference is as observed \(0\.\d+\), \d+ seeds an arm/)
   })
 
   it('says when only more problems would do', () => {

@@ -8,11 +8,14 @@
  */
 
 import { UserError } from '../errors.ts'
-import type { CompareInput } from './compare.ts'
-import { type ArmTable, type Design, layOut } from './design.ts'
+import { random } from '../random.ts'
+import { asFamily, type CompareInput } from './compare.ts'
+import { type ArmTable, type Design, designOf, seedSpreadOf, tabulate } from './design.ts'
 import { chiSquareQuantile, normalCdf, tQuantile } from './distributions.ts'
 import { mean, type Rollouts, variance } from './estimate.ts'
+import type { FamilyInput } from './family.ts'
 import { halfWidth } from './interval.ts'
+import { levelOfEach, type Member } from './simultaneous.ts'
 
 /** Variances on the scale of one rollout's score, in [0, 1]: where a difference's uncertainty comes from. */
 export interface Components {
@@ -38,7 +41,12 @@ export interface PowerOptions {
   /** Evaluations of the untrained base behind the noise band; 3 unless told. */
   baseRuns?: number
   flatWithin?: number
+  /** Level of the whole family of contrasts. */
   alpha?: number
+  /** Arms that are trained; 2 unless told. */
+  arms?: number
+  /** Contrasts of the family, each of two of the arms; one fewer than arms (each against the baseline) unless told. */
+  contrasts?: number
 }
 
 export interface Prediction {
@@ -50,7 +58,6 @@ export interface Prediction {
 
 /** The components as a finished comparison estimates them (analysis of variance, negatives set to 0). */
 export function componentsOf({ baseline, recipe, differences }: Design): Components {
-  const n = differences.length
   const arms = [baseline, recipe]
   const replicated = arms.filter((arm) => arm.seeds.length > 1)
   const average = (tables: ArmTable[], part: (arm: ArmTable) => number): number =>
@@ -67,11 +74,15 @@ export function componentsOf({ baseline, recipe, differences }: Design): Compone
     rollout: perCell * mean(arms.flatMap((arm) => arm.rollouts)),
     seedByProblem: Math.max(0, interaction - perCell),
     armByProblem: Math.max(0, variance(differences) - withinArms),
-    seed: Math.max(
-      0,
-      average(replicated, (arm) => arm.seedVariance - arm.interaction / n),
-    ),
+    seed: seedComponent(arms, differences.length),
   }
+}
+
+/** Between seeds, averaged over the arms that show it. */
+function seedComponent(arms: readonly ArmTable[], problems: number): number {
+  const replicated = arms.filter((arm) => arm.seeds.length > 1)
+  if (replicated.length === 0) return 0
+  return Math.max(0, mean(replicated.map((arm) => arm.seedVariance - arm.interaction / problems)))
 }
 
 /** Between seeds where nothing tells yet: the reference's four runs pool to 0.017. */
@@ -82,13 +93,15 @@ const SEED_STD_DF = 2
 
 /**
  * The components to plan with after a run. Between-seed variance from two or three seeds is often 0 by luck alone,
- * so it is averaged with the one expected before any run, each weighed by its degrees of freedom.
+ * so it is averaged with the one expected before any run, each weighed by its degrees of freedom. The seeds of the
+ * experiment's other arms count too.
  */
-export function plannedComponents(design: Design): Components {
-  const components = componentsOf(design)
-  const df = design.baseline.seeds.length + design.recipe.seeds.length - 2
-  const seed = (df * components.seed + SEED_STD_DF * SEED_STD ** 2) / (df + SEED_STD_DF)
-  return { ...components, seed }
+export function plannedComponents(design: Design, others: readonly ArmTable[] = []): Components {
+  const arms = [design.baseline, design.recipe, ...others]
+  const df = arms.reduce((sum, arm) => sum + arm.seeds.length - 1, 0)
+  const seen = seedComponent(arms, design.problems.length)
+  const seed = (df * seen + SEED_STD_DF * SEED_STD ** 2) / (df + SEED_STD_DF)
+  return { ...componentsOf(design), seed }
 }
 
 /**
@@ -108,29 +121,75 @@ export function expectedComponents(
   return { rollout, seedByProblem: rollout / 4, armByProblem: rollout / 4, seed: seedStd ** 2 }
 }
 
-/** Equally likely outcomes that stand for a chi-square's distribution. */
+/** Equally likely outcomes that stand for a chi-square's distribution, and for that of several arms together. */
 const OUTCOMES = 12
-const spreadFactors = (df: number): number[] =>
-  Array.from({ length: OUTCOMES }, (_, i) => chiSquareQuantile((i + 0.5) / OUTCOMES, df) / df)
+const FAMILY_OUTCOMES = 32
+const spreadFactors = (df: number, outcomes = OUTCOMES): number[] =>
+  Array.from({ length: outcomes }, (_, i) => chiSquareQuantile((i + 0.5) / outcomes, df) / df)
+
+/** What a run of these sizes can come out with: equally likely half-widths of a contrast's interval. */
+function halfWidths(
+  parts: { problems: Member['spread']['problems']; floor: number; seeds: number },
+  { seeds, problems }: Sizes,
+  { alpha = 0.05, arms = 2, contrasts = arms - 1 }: PowerOptions,
+): number[] {
+  const { floor } = parts
+  if (arms === 2) {
+    const df = 2 * (seeds - 1)
+    return spreadFactors(df).map((factor) => {
+      const spread = { variance: (floor + parts.seeds) * factor, floor, df }
+      return halfWidth({ problems: parts.problems, seeds: spread }, alpha)
+    })
+  }
+  // Of one arm; a contrast has twice that.
+  const numbers = Array.from({ length: seeds }, (_, seed) => seed)
+  const armOf = (factor: number) => ({
+    seeds: numbers,
+    seedVariance: ((seeds * (floor + parts.seeds)) / 2) * factor,
+    interaction: (seeds * problems * floor) / 2,
+  })
+  const memberOf = (factors: readonly number[]): Member => {
+    const tables = factors.map(armOf)
+    const found = seedSpreadOf(tables.slice(0, 2), tables.slice(2), problems)
+    return { spread: { problems: parts.problems, seeds: found.seeds }, pooled: found.pooled }
+  }
+  // As against one baseline: half of each contrast's variance is the baseline's.
+  const shared = { problems: parts.problems.variance / 2, seeds: 0.5 }
+  const usual = memberOf(Array(arms).fill(1))
+  const level = levelOfEach(
+    {
+      members: Array(contrasts).fill(usual),
+      shared: Array(contrasts).fill(Array(contrasts).fill(shared)),
+    },
+    alpha,
+  )
+  // Each arm's factor takes each of its equally likely values once, in an order of its own (a Latin hypercube).
+  const columns = Array.from({ length: arms }, (_, arm) =>
+    random('power of a family', arm).shuffle(spreadFactors(seeds - 1, FAMILY_OUTCOMES)),
+  )
+  return columns[0].map((_, outcome) => {
+    const { spread, pooled } = memberOf(columns.map((column) => column[outcome]))
+    return halfWidth(spread, pooled ? level : alpha / contrasts)
+  })
+}
 
 /** The chance of each verdict for any effect, at given sizes: the costly part is done once. */
 function predictor(components: Components, sizes: Sizes, options: PowerOptions) {
-  const { baseRuns = 3, flatWithin = 0.03, alpha = 0.05 } = options
+  const { baseRuns = 3, flatWithin = 0.03 } = options
   const { problems, seeds, rollouts } = sizes
   const cell = components.seedByProblem + components.rollout / rollouts
   const floor = (2 * cell) / (seeds * problems)
   const problemVariance = Math.max(floor + components.armByProblem / problems, 1 / problems ** 2)
   const seedVariance = (2 * components.seed) / seeds
   const deviation = Math.sqrt(problemVariance + seedVariance)
-  const df = 2 * (seeds - 1)
-  const halves = spreadFactors(df).map((factor) =>
-    halfWidth(
-      {
-        problems: { variance: problemVariance, df: Math.max(1, problems - 1) },
-        seeds: { variance: (floor + seedVariance) * factor, floor, df },
-      },
-      alpha,
-    ),
+  const halves = halfWidths(
+    {
+      problems: { variance: problemVariance, df: Math.max(1, problems - 1) },
+      floor,
+      seeds: seedVariance,
+    },
+    sizes,
+    options,
   )
   const runStd = Math.sqrt(components.rollout / (rollouts * problems))
   const bands = spreadFactors(baseRuns - 1).map(
@@ -150,9 +209,17 @@ function predictor(components: Components, sizes: Sizes, options: PowerOptions) 
   }
 }
 
-function checkSizes({ problems, seeds, rollouts }: Sizes): void {
-  const wrong = Object.entries({ problems, seeds, rollouts }).find(([, n]) => !Number.isInteger(n) || n < 1)
+function checkSizes({ problems, seeds, rollouts }: Sizes, { arms = 2, contrasts = 1 }: PowerOptions): void {
+  const wrong = Object.entries({ problems, seeds, rollouts, contrasts }).find(
+    ([, n]) => !Number.isInteger(n) || n < 1,
+  )
   if (wrong) throw new UserError(`Power needs a whole number of ${wrong[0]}, at least 1; got ${wrong[1]}.`)
+  const most = (arms * (arms - 1)) / 2
+  if (!Number.isInteger(arms) || arms < 2 || contrasts > most) {
+    throw new UserError(
+      `Power needs a whole number of arms, at least 2, and no more contrasts than pairs of them; got ${arms} arms and ${contrasts} contrasts.`,
+    )
+  }
 }
 
 /**
@@ -166,7 +233,7 @@ export function predict(
   sizes: Sizes,
   options: PowerOptions = {},
 ): Prediction {
-  checkSizes(sizes)
+  checkSizes(sizes, options)
   if (sizes.seeds < 2) return { moved: 0, flat: 0 }
   const chance = predictor(components, sizes, options)
   return { moved: chance.moved(effect), flat: chance.flat(effect) }
@@ -178,7 +245,7 @@ export function detectableEffect(
   sizes: Sizes,
   options: PowerOptions = {},
 ): number | null {
-  checkSizes(sizes)
+  checkSizes(sizes, options)
   if (sizes.seeds < 2) return null
   const { moved } = predictor(components, sizes, options)
   if (moved(1) < 0.8) return null
@@ -199,11 +266,17 @@ export interface Speed {
   secondsPerRollout: number
 }
 
-/** Minutes of a whole experiment: both arms trained and evaluated, and the base under either board. */
-export function minutesOf({ problems, seeds, rollouts }: Sizes, speed: Speed, baseRuns = 3): number {
-  const evaluations = 2 * seeds + baseRuns + 1
+/** Minutes of a whole experiment: all arms trained and evaluated, and the base under the board of each. */
+export function minutesOf(
+  { problems, seeds, rollouts }: Sizes,
+  speed: Speed,
+  baseRuns = 3,
+  arms = 2,
+): number {
+  const evaluations = arms * seeds + baseRuns + arms - 1
   return (
-    2 * seeds * speed.minutesPerTraining + (evaluations * problems * rollouts * speed.secondsPerRollout) / 60
+    arms * seeds * speed.minutesPerTraining +
+    (evaluations * problems * rollouts * speed.secondsPerRollout) / 60
   )
 }
 
@@ -232,10 +305,12 @@ const ROLLOUTS = [1, 2, 4, 8]
  */
 export function plan(effect: number, components: Components, options: PlanOptions = {}): Plan[] {
   if (!(Math.abs(effect) > 0)) throw new UserError('A plan needs an effect other than 0 to look for.')
-  const { speed, maxProblems = PROBLEMS.at(-1)!, rollouts: choices = ROLLOUTS } = options
+  const { speed, maxProblems = PROBLEMS.at(-1)!, rollouts: choices = ROLLOUTS, arms = 2 } = options
   const problems = [...PROBLEMS.filter((n) => n < maxProblems), maxProblems]
   const cost = (sizes: Sizes): number =>
-    speed ? minutesOf(sizes, speed, options.baseRuns) : 2 * sizes.seeds * sizes.problems * sizes.rollouts
+    speed
+      ? minutesOf(sizes, speed, options.baseRuns, arms)
+      : arms * sizes.seeds * sizes.problems * sizes.rollouts
   const power = (sizes: Sizes): number => predict(effect, components, sizes, options).moved
   return SEEDS.flatMap((seeds): Plan[] => {
     const enough = choices.flatMap((rollouts): Plan[] => {
@@ -272,7 +347,7 @@ export function fewestSeeds(
   sizes: Sizes,
   options: PowerOptions = {},
 ): number | null {
-  checkSizes(sizes)
+  checkSizes(sizes, options)
   const fewest = Math.max(2, sizes.seeds)
   const more = firstTrue(MOST_SEEDS - fewest + 1, (i) => {
     const { moved, flat } = predict(effect, components, { ...sizes, seeds: fewest + i }, options)
@@ -289,27 +364,41 @@ export interface SeedsToResolve {
 }
 
 /**
- * After an unresolved run: how many seeds an arm would resolve it, if the true difference were the observed one and
- * the variances as planned from it. Both are estimates from few seeds: a plan, not a promise.
+ * After an unresolved run: how many seeds an arm would resolve each contrast, if its true difference were the observed
+ * one and the variances as planned from the run. Both are estimates from few seeds: a plan, not a promise.
  */
+export function seedsToResolveEach(input: FamilyInput): SeedsToResolve[] {
+  const tables = tabulate(input.arms)
+  const { flatWithin, alpha, pairs } = input
+  return pairs.map((pair) => {
+    const design = designOf(tables, pair)
+    const { baseline, recipe } = design
+    const others = [...tables.arms.values()].filter((arm) => arm !== baseline && arm !== recipe)
+    const have = Math.max(baseline.seeds.length, recipe.seeds.length)
+    const sizes = {
+      problems: design.problems.length,
+      // At least one more, since these did not.
+      seeds: have + 1,
+      rollouts: Math.max(1, Math.round(mean([...baseline.rollouts, ...recipe.rollouts]))),
+    }
+    const delta = recipe.mean - baseline.mean
+    const seeds = fewestSeeds(delta, plannedComponents(design, others), sizes, {
+      baseRuns: Math.max(2, input.baseRuns.length),
+      flatWithin,
+      alpha,
+      arms: tables.arms.size,
+      contrasts: pairs.length,
+    })
+    const difference = `If the true difference is as observed (${delta.toFixed(3)})`
+    const why =
+      seeds === null
+        ? `${difference}, not even ${MOST_SEEDS} seeds an arm would resolve it on ${sizes.problems} problems: more held-out problems would.`
+        : `${difference}, ${seeds} seeds an arm (${seeds - have} more) resolve it with 80% chance.`
+    return { seeds, why }
+  })
+}
+
+/** The same of two arms. */
 export function seedsToResolve(input: CompareInput): SeedsToResolve {
-  const design = layOut(input.baseline, input.recipe)
-  const { baseline, recipe } = design
-  const have = Math.max(baseline.seeds.length, recipe.seeds.length)
-  const sizes = {
-    problems: design.problems.length,
-    // At least one more, since these did not.
-    seeds: have + 1,
-    rollouts: Math.max(1, Math.round(mean([...baseline.rollouts, ...recipe.rollouts]))),
-  }
-  const delta = recipe.mean - baseline.mean
-  const { flatWithin, alpha } = input
-  const baseRuns = Math.max(2, input.baseRuns.length)
-  const seeds = fewestSeeds(delta, plannedComponents(design), sizes, { baseRuns, flatWithin, alpha })
-  const difference = `If the true difference is as observed (${delta.toFixed(3)})`
-  const why =
-    seeds === null
-      ? `${difference}, not even ${MOST_SEEDS} seeds an arm would resolve it on ${sizes.problems} problems: more held-out problems would.`
-      : `${difference}, ${seeds} seeds an arm (${seeds - have} more) resolve it with 80% chance.`
-  return { seeds, why }
+  return seedsToResolveEach(asFamily(input))[0]
 }

@@ -53,6 +53,17 @@ describe('parseJsonLines', () => {
     expect(() => parseJsonLines(`${row(1)}\n${line}`, 't.jsonl')).toThrow(message)
   })
 
+  it('keeps the digits of a number that a double does not hold', () => {
+    const lines = [
+      '{"question": "A?", "gold": 9007199254740993}',
+      '{"question": "B?", "answer": 12345678901234567890}',
+    ]
+    expect(parseJsonLines(lines.join('\n'), 't.jsonl').map(({ gold }) => gold)).toEqual([
+      '9007199254740993',
+      '12345678901234567890',
+    ])
+  })
+
   it('gives back any question and gold', () => {
     const text = fc.string({ minLength: 1 }).filter((s) => s.trim() !== '')
     fc.assert(
@@ -103,6 +114,22 @@ describe('fromFile', () => {
     const path = await file('empty.jsonl', [])
     await expect(fromFile(path, { train: 1, holdout: 1 }).load()).rejects.toThrow(/empty.jsonl is empty/)
     expect(() => taskNamed('./rows.json', {})).toThrow(/rows.json is one JSON value: give .* as .jsonl/)
+  })
+
+  it('reads past a byte-order mark, and names UTF-16', async () => {
+    const marked = await file('marked.jsonl', [`\ufeff${row(1)}`])
+    expect((await fromFile(marked, { train: 0, holdout: 1 }).load()).holdout[0].gold).toBe('1')
+    const wide = join(folder, 'wide.jsonl')
+    await writeFile(wide, Buffer.from(`\ufeff${row(1)}`, 'utf16le'))
+    await expect(fromFile(wide, { train: 0, holdout: 1 }).load()).rejects.toThrow(/is saved as UTF-16/)
+  })
+
+  it.each(['question', 'gold'])('refuses half of a character in a %s', async (field) => {
+    const broken = JSON.stringify({ question: 'A?', gold: '1', [field]: 'x\ud800' })
+    const path = await file('half.jsonl', [broken, row(2)])
+    await expect(fromFile(path, { train: 0, holdout: 1 }).load()).rejects.toThrow(
+      new RegExp(`the ${field} of problem "half.jsonl:1" has half of a character`),
+    )
   })
 
   it('refuses a missing file, and more problems than there are', async () => {

@@ -4,10 +4,11 @@
  */
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
+import { decodeText } from '../text-file.ts'
+import { parseExactJson } from './exact-json.ts'
+import { readParquet } from './parquet.ts'
 import { checkSizes, splitPools } from './sizes.ts'
 import type { Problem, Task } from './types.ts'
 
@@ -64,7 +65,7 @@ export function parseJsonLines(text: string, path: string): Problem[] {
       new UserError(`${path}, line ${index + 1}: ${why}. Fix or remove the line.`)
     let value: unknown
     try {
-      value = JSON.parse(line)
+      value = parseExactJson(line)
     } catch (error) {
       throw refuse(`it is not valid JSON (${(error as Error).message})`)
     }
@@ -73,22 +74,17 @@ export function parseJsonLines(text: string, path: string): Problem[] {
   return problems
 }
 
-/** Rows of a Parquet file, in its order; integers as numbers. Throws UserError where it cannot be read. */
-export async function readParquet(path: string): Promise<Record<string, unknown>[]> {
-  let rows: Record<string, unknown>[]
+/** The bytes of a task file, as text. Throws UserError where it cannot be read or is no UTF-8 text. */
+export async function readText(path: string): Promise<string> {
+  let bytes: Buffer
   try {
-    rows = await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors })
+    bytes = await readFile(path)
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
     throw new UserError(
-      `Cannot read the task file ${path} (${code ?? message}). Check the path and the file.`,
+      `Cannot read the task file ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`,
     )
   }
-  return rows.map((row) =>
-    Object.fromEntries(
-      Object.entries(row).map(([name, value]) => [name, typeof value === 'bigint' ? Number(value) : value]),
-    ),
-  )
+  return decodeText(bytes, path)
 }
 
 /** Problems of a file of rows, by the ending of its name: Parquet, or else JSON Lines. */
@@ -99,14 +95,7 @@ export async function readProblems(path: string): Promise<Problem[]> {
       ...readRow(row, (why) => new UserError(`${path}, row ${index + 1}: ${why}. Fix or remove the row.`)),
     }))
   }
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (error) {
-    throw new UserError(
-      `Cannot read the task file ${path} (${(error as NodeJS.ErrnoException).code}). Check the path.`,
-    )
-  }
+  const text = await readText(path)
   if (text.trim() === '') throw new UserError(`The task file ${path} is empty. Copy or write it again.`)
   return parseJsonLines(text, path)
 }

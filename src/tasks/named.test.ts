@@ -126,6 +126,33 @@ describe('svamp', () => {
   })
 })
 
+describe('a SVAMP file that lies here', () => {
+  const problem = { ID: 'chal-1', Body: 'A has 1.', Question: 'How many?', Answer: 1 }
+  const load = async (text: string | Buffer) => {
+    const path = join(scratch, 'svamp.json')
+    await writeFile(path, text)
+    return svamp({ train: 0, holdout: 1, path }).load()
+  }
+
+  it('keeps the digits of large answers, past a byte-order mark', async () => {
+    const text = JSON.stringify([problem]).replace('"Answer":1', '"Answer":9007199254740993.0')
+    expect((await load(`\ufeff${text}`)).holdout[0].gold).toBe('9007199254740993')
+    expect((await load(JSON.stringify([problem]).replace(':1}', ':145.0}'))).holdout[0].gold).toBe('145')
+  })
+
+  it('is refused in a sentence: half of a character in an id, no list, no JSON, UTF-16', async () => {
+    await expect(load(JSON.stringify([{ ...problem, ID: 'chal-\ud800' }]))).rejects.toThrow(
+      /svamp.json: the id of problem "chal-\\ud800" has half of a character/,
+    )
+    await expect(load('{}')).rejects.toThrow(/svamp.json is no list of problems/)
+    await expect(load('[')).rejects.toThrow(/svamp.json is not valid JSON/)
+    await expect(load(Buffer.from('[]', 'utf16le'))).rejects.toThrow(/svamp.json is saved as UTF-16/)
+    await expect(load(JSON.stringify([{ ...problem, Answer: 'two' }]))).rejects.toThrow(
+      /Row 1 of .*svamp.json is not as it was \(Answer/,
+    )
+  })
+})
+
 describe('math', () => {
   it('trains on boxed answers of the levels asked for, and holds MATH-500 out', async () => {
     const split = await math({ train: 3, holdout: 4, levels: [3, 4], hub }).load()

@@ -3,14 +3,14 @@
  * Reads those files, and the network where the cache lacks them. Either source of a set gives the same problems, with
  * the same ids, in the same order.
  */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
-import { readJsonFile } from '../files.ts'
 import { readBoxed } from '../grade/answer.ts'
 import { type HubOptions, hubSettings, openRepository } from '../hub/repository.ts'
-import { type FileOptions, readParquet, readProblems, readRow } from './from-file.ts'
+import { numberText, parseExactJson } from './exact-json.ts'
+import { type FileOptions, readProblems, readRow, readText } from './from-file.ts'
+import { readParquet } from './parquet.ts'
 import { splitSentences } from './parts.ts'
 import { checkSizes, splitPools } from './sizes.ts'
 import type { Problem, Task } from './types.ts'
@@ -76,9 +76,9 @@ async function hubRows(source: Source, pattern: RegExp, hub: HubOptions): Promis
 }
 
 async function readJsonl(path: string): Promise<Record<string, unknown>[]> {
-  const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line.trim() !== '')
+  const lines = (await readText(path)).split('\n').filter((line) => line.trim() !== '')
   try {
-    return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+    return lines.map((line) => parseExactJson(line) as Record<string, unknown>)
   } catch (error) {
     throw new UserError(`${path} is not JSON Lines (${(error as Error).message}). Delete it and run again.`)
   }
@@ -87,14 +87,14 @@ async function readJsonl(path: string): Promise<Record<string, unknown>[]> {
 const reach = async (hub: HubOptions | undefined): Promise<HubOptions> =>
   hub ?? { settings: await hubSettings() }
 
-/** Fits each row of a set, or says which one does not. */
-function checkedRows<T>(rows: readonly unknown[], schema: z.ZodType<T>, source: Source): T[] {
+/** Fits each row of a set, or says which one does not. `name` names the set in errors. */
+function checkedRows<T>(rows: readonly unknown[], schema: z.ZodType<T>, name: string): T[] {
   return rows.map((row, index) => {
     const parsed = schema.safeParse(row)
     if (parsed.success) return parsed.data
     const [issue] = parsed.error.issues
     throw new UserError(
-      `Row ${index + 1} of ${describe(source)} is not as it was (${issue.path.join('.')}: ${issue.message}): ` +
+      `Row ${index + 1} of ${name} is not as it was (${issue.path.join('.')}: ${issue.message}): ` +
         'name a file of your own.',
     )
   })
@@ -139,8 +139,23 @@ const svampSchema = z.object({
   ID: z.string(),
   Body: z.string(),
   Question: z.string(),
-  Answer: z.coerce.number(),
+  Answer: z
+    .union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)])
+    .transform((answer) => numberText(String(answer))),
 })
+
+/** The rows of an original `SVAMP.json`: one JSON list. */
+async function readSvamp(path: string): Promise<unknown[]> {
+  const text = await readText(path)
+  let rows: unknown
+  try {
+    rows = parseExactJson(text)
+  } catch (error) {
+    throw new UserError(`${path} is not valid JSON (${(error as Error).message}). Fix or replace the file.`)
+  }
+  if (!Array.isArray(rows)) throw new UserError(`${path} is no list of problems. Fix or replace the file.`)
+  return rows
+}
 
 /**
  * SVAMP (Patel et al., arXiv:2103.07191): both sets from its 1,000 problems, since its training problems are another
@@ -156,21 +171,18 @@ export function svamp(options: FileOptions & Hub & SplitOption & { path?: string
     name: 'svamp',
     config: { from: path ?? describe(source), ...(split && { split }), train, holdout, seed },
     async load() {
-      const rows =
+      const raw =
         path === undefined
-          ? checkedRows(
-              await hubRows(source, /^default\/(train|test)\/.*\.parquet$/, await reach(options.hub)),
-              svampSchema,
-              source,
-            )
-          : await readJsonFile(path, z.array(svampSchema))
+          ? await hubRows(source, /^default\/(train|test)\/.*\.parquet$/, await reach(options.hub))
+          : await readSvamp(path)
+      const rows = checkedRows(raw, svampSchema, path ?? describe(source))
       // The hub's copy is dealt into two files: by number it is the original's order.
       const problems = [...rows]
         .sort((a, b) => ordinal(a) - ordinal(b))
         .map(({ ID, Body, Question, Answer }) => {
           const body = Body.trim()
           const stop = /[.!?,]$/.test(body) ? '' : '.'
-          return { id: ID, question: `${body}${stop} ${Question.trim()}`, gold: String(Answer) }
+          return { id: ID, question: `${body}${stop} ${Question.trim()}`, gold: Answer }
         })
       return splitPools(
         { train: dealt(problems, split), holdout: null },
@@ -218,12 +230,12 @@ export function math(options: FileOptions & Hub & { levels?: readonly number[] }
       const trainRows = checkedRows(
         await hubRows(sources.math, /^[a-z_]+\/train-.*\.parquet$/, hub),
         mathSchema,
-        sources.math,
+        describe(sources.math),
       )
       const testRows = checkedRows(
         await hubRows(sources.math500, /^test\.jsonl$/, hub),
         math500Schema,
-        sources.math500,
+        describe(sources.math500),
       )
       const pools = {
         train: trainRows

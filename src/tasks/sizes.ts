@@ -21,6 +21,19 @@ export function checkSizes({ train, holdout }: Sizes): void {
   }
 }
 
+/** Refuses a problem with half a character: no file, address or model takes it as it is. `source` names its set. */
+function checkWhole(problems: readonly Problem[], source: string): void {
+  for (const { id, question, gold } of problems) {
+    for (const [name, text] of Object.entries({ id, question, gold })) {
+      if (/\p{Surrogate}/u.test(text)) {
+        throw new UserError(
+          `${source}: the ${name} of problem ${JSON.stringify(id)} has half of a character (a lone surrogate). Fix or remove it.`,
+        )
+      }
+    }
+  }
+}
+
 /**
  * Shuffles each pool with `seed` and takes its first problems; where there is one pool for both sets, the held-out
  * ones are taken first. Then decontaminates. `source` names the pools in errors.
@@ -39,6 +52,7 @@ export function splitPools(
     }
     return pool.slice(from, from + count)
   }
+  checkWhole([...pools.train, ...(pools.holdout ?? [])], source)
   const trainPool = random('shuffle', seed).shuffle(pools.train)
   if (pools.holdout === null) {
     return decontaminate(

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { UserError } from '../errors.ts'
 import { openTemplate } from './template.ts'
@@ -16,6 +17,15 @@ test('range is as in Python', () => {
   expect(render('{{ range(3) | tojson }} {{ range(5, 1, -2) | tojson }} {{ range(4, 1) | tojson }}')).toBe(
     '[0, 1, 2] [5, 3] []',
   )
+})
+
+test('a long chat takes no more than it may', () => {
+  const messages = Array.from({ length: 200 }, (_, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content: 'x'.repeat(2000),
+  }))
+  const qwen3 = readFileSync(new URL('../../scripts/golden/qwen3.jinja', import.meta.url), 'utf8')
+  expect(render(qwen3, { messages }).length).toBeGreaterThan(400_000)
 })
 
 describe('refuses', () => {
@@ -62,7 +72,7 @@ describe('refuses', () => {
     [
       'a loop in a loop in a loop',
       '{% for a in range(999) %}{% for b in range(999) %}{% for c in range(999) %}x{% endfor %}{% endfor %}{% endfor %}',
-      /more than 1000000 steps/,
+      /more than 500000 steps/,
     ],
     [
       'a text that doubles',
@@ -73,6 +83,16 @@ describe('refuses', () => {
       'a list that holds itself twice, and so on',
       `{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}`,
       /takes more than it may/,
+    ],
+    [
+      'namespaces within namespaces',
+      '{% set a = namespace() %}{% set b = namespace() %}{% set a.x = b %}{% set b.x = a %}{{ a | tojson }}',
+      /a namespace within another/,
+    ],
+    [
+      'a namespace within a list',
+      '{% set a = namespace() %}{{ [a, a] | tojson }}',
+      /a namespace within a value/,
     ],
     ['a macro that calls itself', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /no end|steps/],
     [

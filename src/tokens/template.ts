@@ -38,8 +38,8 @@ export interface ChatTemplate {
 const LONGEST_SOURCE = 1 << 18
 /** White space in a row in it: the lexer's pattern takes the square of that. */
 const LONGEST_BLANK = 4096
-/** Steps of one rendering: nodes evaluated, elements of the lists and maps that they give, and 64 characters of text. */
-const MOST_STEPS = 1_000_000
+/** Steps of one rendering, about a second's: nodes evaluated, elements of lists and maps, and 64 characters of text. */
+const MOST_STEPS = 500_000
 /** Characters of a text, elements of a list, that a step may give. */
 const LONGEST_VALUE = 1 << 20
 
@@ -210,9 +210,14 @@ interface Node {
   type: string
   value?: unknown
 }
+const isNamespace = (value: unknown) => (value as Node | undefined)?.type === 'NamespaceValue'
 interface CallNode extends Node {
   callee: Node & { object?: Node; property?: Node; computed?: boolean }
   args: Node[]
+}
+interface SetNode extends Node {
+  assignee: Node
+  value: Node | null
 }
 interface FilterNode extends Node {
   operand: Node
@@ -225,12 +230,55 @@ interface FilterNode extends Node {
  */
 class ChatInterpreter extends Interpreter {
   private steps = 0
+  /** What is put into a namespace, as nodes of the template. */
+  private readonly kept = new WeakSet<object>()
 
   override evaluate(statement: unknown, scope: Scope): Value | undefined {
+    const node = statement as Node | undefined
     this.take(1)
-    const result = this.stripped(statement as Node | undefined, scope) ?? super.evaluate(statement, scope)
-    this.weigh(result)
+    if (node?.type === 'Set') {
+      const { assignee, value } = node as SetNode
+      if (assignee.type === 'MemberExpression' && value) this.kept.add(value)
+    }
+    const result = this.stripped(node, scope) ?? super.evaluate(statement, scope)
+    const isOld = node?.type === 'Identifier' || node?.type === 'MemberExpression'
+    // What was there already was weighed when it was made.
+    if (isOld) this.take(this.lengthOf(result))
+    else this.weigh(result)
+    if (node && this.kept.has(node) && isNamespace(result)) throw new Excess('a namespace within another')
     return result
+  }
+
+  private take(steps: number): void {
+    this.steps += steps
+    if (this.steps > MOST_STEPS) throw new Excess(`more than ${MOST_STEPS} steps`)
+  }
+
+  /** How many steps a value's own characters or elements are. */
+  private lengthOf(result: Value | undefined): number {
+    const value = result?.value
+    const length = sizeOf(value)
+    if (length > LONGEST_VALUE) {
+      throw new Excess(`a value of ${length} characters or elements, where ${LONGEST_VALUE} are allowed`)
+    }
+    return typeof value === 'string' ? Math.floor(length / 64) : length
+  }
+
+  /**
+   * A list that holds one list twice, and so on, is as long as what is written of it. Only namespaces change after they
+   * are made: they stand in no value.
+   */
+  private weigh(result: Value | undefined): void {
+    const left = [result]
+    for (let next = left.pop(); next !== undefined; next = left.pop()) {
+      this.take(this.lengthOf(next))
+      const { value } = next
+      if (typeof value === 'string' || sizeOf(value) === 0) continue
+      for (const element of (value as Map<string, Value> | Value[]).values()) {
+        if (isNamespace(element)) throw new Excess('a namespace within a value')
+        left.push(element)
+      }
+    }
   }
 
   /** `text | trim`, and `text.strip(characters)` with its like; undefined for anything else. */
@@ -263,28 +311,6 @@ class ChatInterpreter extends Interpreter {
     if (ends[method].right) while (to > from && taken.has(all[to - 1])) to--
     const Text = text.constructor as new (value: string) => Value
     return new Text(all.slice(from, to).join(''))
-  }
-
-  private take(steps: number): void {
-    this.steps += steps
-    if (this.steps > MOST_STEPS) throw new Excess(`more than ${MOST_STEPS} steps`)
-  }
-
-  /** A list that holds one list twice, and so on, is as long as what is written of it. */
-  private weigh(result: Value | undefined): void {
-    const left = [result]
-    for (let next = left.pop(); next !== undefined; next = left.pop()) {
-      const { value } = next
-      const length = sizeOf(value)
-      if (length > LONGEST_VALUE) {
-        throw new Excess(`a value of ${length} characters or elements, where ${LONGEST_VALUE} are allowed`)
-      }
-      if (typeof value === 'string') this.take(Math.floor(length / 64))
-      else if (length > 0) {
-        this.take(length)
-        for (const element of (value as Map<string, Value> | Value[]).values()) left.push(element)
-      }
-    }
   }
 }
 

@@ -251,6 +251,21 @@ test.each<[string, Parameters<typeof changed>[1], RegExp]>([
     { 'tokenizer_config.json': (json) => ({ ...json, chat_template: '{% if %}' }) },
     /chat template in .* cannot be read/,
   ],
+  [
+    'merges left out at random',
+    { 'tokenizer.json': (json) => ({ ...json, model: { ...(json.model as object), dropout: 0.1 } }) },
+    /'model.dropout': merges that are left out at random are not supported/,
+  ],
+  [
+    'a prefix within words',
+    {
+      'tokenizer.json': (json) => ({
+        ...json,
+        model: { ...(json.model as object), continuing_subword_prefix: '##' },
+      }),
+    },
+    /'model.continuing_subword_prefix': only '' is supported/,
+  ],
   ['an empty file', { 'tokenizer.json': '' }, /tokenizer.json is empty/],
   ['a pointer', { 'tokenizer.json': 'version https://git-lfs.github.com/spec/v1' }, /is a Git LFS pointer/],
   [

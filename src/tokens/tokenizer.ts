@@ -65,6 +65,8 @@ const tokenizerSchema = z.looseObject({
       'must map tokens to ids',
     ),
     unk_token: z.string().nullish(),
+    dropout: z.literal(0, { error: 'merges that are left out at random are not supported' }).nullish(),
+    continuing_subword_prefix: z.literal('', { error: "only '' is supported" }).nullish(),
   }),
 })
 

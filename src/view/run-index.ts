@@ -8,10 +8,12 @@ import type { FileHandle } from 'node:fs/promises'
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { finalScores, latestBefore, sameAnswer } from '../board/counts.ts'
+import type { Effect } from '../board/influence.ts'
 import type { Episode, Post } from '../board/types.ts'
 import { UserError } from '../errors.ts'
 import { readRegular } from '../files.ts'
 import { readAtWork, readRecord, readResults } from '../record/folder.ts'
+import { influenceFile, readInfluence } from '../record/influence.ts'
 import { beginning, errorFile, parseLine, readAdded, readProgress } from '../record/job-log.ts'
 import { Damage, type LogPosition, logStart } from '../record/lines.ts'
 import { isFinished } from '../record/plan.ts'
@@ -25,7 +27,7 @@ import {
   rolloutSchema,
 } from '../record/schema.ts'
 import { bit, encodeFlag, type Layout, layoutOf } from './flags.ts'
-import { openInside } from './inside.ts'
+import { changedInside, openInside } from './inside.ts'
 import { type SidedJob, sidedJobs, sidesOf } from './sides.ts'
 import { addStep, emptyTrace } from './trace.ts'
 import type { BoardColumns, BoardText, RunView, Side, TraceColumns } from './types.ts'
@@ -42,6 +44,8 @@ interface JobReading {
   scores: { all: number; right: number }
   /** Why its last try failed, in one line. */
   failure: string | null
+  /** By problem, as the file was when it last changed; read once it is asked for. */
+  influence: { changed: number | null; effects: ReadonlyMap<string, Effect[]> }
 }
 
 export interface RunIndex {
@@ -146,6 +150,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
       trace: emptyTrace(sides[planned.side].rounds.length),
       scores: { all: 0, right: 0 },
       failure: null,
+      influence: { changed: null, effects: new Map() },
     })),
     columns: {
       job: [],
@@ -355,22 +360,46 @@ function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexS
 }
 
 async function readTexts(folder: string, state: IndexState, boards: readonly number[]): Promise<BoardText[]> {
+  const { columns, jobs, places } = state
   const files = new Map<number, FileHandle>()
+  const influence = new Map<number, ReadonlyMap<string, Effect[]>>()
   try {
     const texts: BoardText[] = []
     for (const board of boards) {
-      const job = state.columns.job[board]
-      const names = [state.jobs[job].planned.name, 'rollouts.jsonl']
+      const job = columns.job[board]
+      const names = [jobs[job].planned.name, 'rollouts.jsonl']
       const file = files.get(job) ?? (await openInside(folder, names))
       if (!file) throw new UserError(`${join(folder, ...names)} is gone: reload the page.`)
       files.set(job, file)
-      const { start, length } = state.places[board]
+      const { start, length } = places[board]
       const { buffer } = await file.read({ buffer: Buffer.alloc(length), position: start })
-      const { rounds, credit } = rolloutSchema.parse(JSON.parse(buffer.toString('utf8')))
-      texts.push(credit ? { rounds, credit } : { rounds })
+      const { rounds, credit, problem } = rolloutSchema.parse(JSON.parse(buffer.toString('utf8')))
+      const measured = influence.get(job) ?? (await influenceOf(folder, state, job))
+      influence.set(job, measured)
+      const effects = columns.step[board] === 0 ? measured.get(problem.id) : undefined
+      texts.push({ rounds, ...(credit && { credit }), ...(effects && { influence: effects }) })
     }
     return texts
   } finally {
     for (const file of files.values()) await file.close()
   }
+}
+
+/** What was measured of a job, by problem: read anew where its file is another than the last time. */
+async function influenceOf(
+  folder: string,
+  { columns, jobs }: IndexState,
+  number: number,
+): Promise<ReadonlyMap<string, Effect[]>> {
+  const job = jobs[number]
+  const { name } = job.planned
+  const changed = await changedInside(folder, [name, influenceFile])
+  if (changed !== job.influence.changed) {
+    const evaluated = columns.job.flatMap((each, i) =>
+      each === number && columns.step[i] === 0 ? [columns.problems.id[columns.problem[i]]] : [],
+    )
+    const { lines } = await readInfluence(join(folder, name), evaluated)
+    job.influence = { changed, effects: new Map(lines.map(({ problem, effects }) => [problem, effects])) }
+  }
+  return job.influence.effects
 }

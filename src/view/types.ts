@@ -6,6 +6,7 @@
  *   board      everything that happened on one problem (an `Episode`, see board/types.ts): here a row of the table
  *   problem    what was posed; a held-out one is posed once in each job, a training one when its turn comes
  */
+import type { Effect } from '../board/influence.ts'
 import type { Post } from '../board/types.ts'
 import type { JobState } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
@@ -166,6 +167,8 @@ export interface BoardText {
   rounds: Post[][]
   /** What each post earned in training; null: nothing. Absent in an evaluation. */
   credit?: (number | null)[][]
+  /** How much posts moved those that read them, where the job was measured (see record/influence.ts). */
+  influence?: Effect[]
 }
 
 /** What the server sends of boards from number `from` on; problems are those that the client has not seen. */

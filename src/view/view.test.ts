@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { countEpisodes, latestBefore, sameAnswer, vote } from '../board/counts.ts'
 import { openRunFolder, readRecord } from '../record/folder.ts'
+import { appendInfluence } from '../record/influence.ts'
 import { progressText } from '../record/job-log.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
@@ -328,6 +329,29 @@ describe('a run, read', () => {
         : changed,
     )
     await expect(openRun(run)).rejects.toThrow(message)
+  })
+
+  it('has what was measured of the influence of posts, as far as it was measured', async () => {
+    const run = await copy('measured')
+    const index = await openRun(run)
+    const { job, step, problem, problems } = index.columns()
+    const boards = job.flatMap((each, i) => (each === 5 && step[i] === 0 ? [i] : []))
+    expect((await index.texts(boards)).some(({ influence }) => influence)).toBe(false)
+    const { name } = index.view().jobs[5]
+    await appendInfluence(
+      join(run, name),
+      0,
+      boards.slice(0, 3).map((board) => ({
+        problem: problems.id[problem[board]],
+        effects: [{ note: [0, 1], post: [1, 2], change: board / 10 }],
+      })),
+    )
+    expect((await index.texts(boards)).map(({ influence }) => influence?.[0].change)).toEqual([
+      ...boards.slice(0, 3).map((board) => board / 10),
+      ...Array(7).fill(undefined),
+    ])
+    const training = job.findIndex((each, i) => each === 5 && step[i] === 1)
+    expect((await index.texts([training]))[0].influence).toBeUndefined()
   })
 
   it('lists a run that an older version wrote with the sentence that says so', async () => {

@@ -632,7 +632,7 @@ export function LatestBoards({
                 {job.name} · {step === 0 ? 'held out' : `step ${step}`} · <a href={href}>open</a>
               </p>
               <p class="question">{columns.problems.question[problem].slice(0, 400)}</p>
-              <Board source={source} side={run.sides[job.side]} number={number} compact />
+              <Board source={source} side={run.sides[job.side]} job={job.name} number={number} compact />
             </article>
           )
         })}

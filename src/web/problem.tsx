@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { latestBefore } from '../board/counts.ts'
+import type { Effect } from '../board/influence.ts'
 import type { Post, Ref } from '../board/types.ts'
 import { partsOf } from '../tasks/parts.ts'
 import type { BoardText, RunView, Side } from '../view/types.ts'
@@ -184,7 +185,7 @@ export function ProblemView(props: {
               {number < 0 ? (
                 <p class="muted">{job < 0 ? 'Not part of this run.' : 'Not evaluated yet.'}</p>
               ) : (
-                <Board source={source} side={run.sides[side]} number={number} />
+                <Board source={source} side={run.sides[side]} job={run.jobs[job].name} number={number} />
               )}
             </section>
           )
@@ -327,7 +328,7 @@ export function TrainingView(props: {
             Right answer: <b class="answer">{columns.problems.gold[problem].slice(0, 200)}</b>
           </p>
           <Parts parts={columns.problems.parts[problem]} seats={run.sides[run.jobs[job].side].seats} />
-          <Board source={source} side={run.sides[run.jobs[job].side]} number={number} />
+          <Board source={source} side={run.sides[run.jobs[job].side]} job={props.job} number={number} />
         </>
       )}
     </article>
@@ -338,11 +339,14 @@ export function TrainingView(props: {
 export function Board({
   source,
   side,
+  job,
   number,
   compact,
 }: {
   source: RunSource
   side: Side
+  /** The name of its job, which tells it from others on the page. */
+  job: string
   number: number
   compact?: boolean
 }) {
@@ -364,7 +368,7 @@ export function Board({
   }, [source, number, edition])
   if (text === null) return <p class="muted">Loading</p>
   if (typeof text === 'string') return <p class="warning">{text}</p>
-  const { rounds, credit } = text
+  const { rounds, credit, influence } = text
   const shown = compact ? 600 : SHOWN
   const isRead = (round: number, seat: number) => read.some(([r, s]) => r === round && s === seat)
   return (
@@ -372,7 +376,9 @@ export function Board({
       {rounds.map((posts, r) => (
         <div key={r} class={`round round-${r + 1}`}>
           <h3>{capital(postsOf(side.rounds[r]))}</h3>
-          {compact ? null : <WhoReadWhom side={side} rounds={rounds} round={r} />}
+          {compact ? null : (
+            <WhoReadWhom side={side} job={job} rounds={rounds} round={r} influence={influence ?? []} />
+          )}
           <ol class="posts">
             {posts.map((post, i) => {
               const earned = credit?.[r][i] ?? null
@@ -408,12 +414,16 @@ const FEW = { seats: 6, rounds: 2 }
 /** Who read whom in one round, as a table: a row for each reader, a column for each post that any of them read. */
 function WhoReadWhom({
   side,
+  job,
   rounds,
   round,
+  influence,
 }: {
   side: Side
+  job: string
   rounds: readonly (readonly Post[])[]
   round: number
+  influence: readonly Effect[]
 }) {
   const readers = rounds[round]
   const read = rounds
@@ -425,10 +435,16 @@ function WhoReadWhom({
     )
   if (read.length === 0 || (readers.length === 1 && read.length === 1)) return null
   const from = [...new Set(read.map(({ r }) => r))]
+  const measured = influence.filter(({ post: [r] }) => r === round)
+  const most = Math.max(...measured.map(({ change }) => Math.abs(change)))
+  const isOpen = side.seats.length > FEW.seats || rounds.length > FEW.rounds || measured.length > 0
   return (
-    <details class="sights" open={side.seats.length > FEW.seats || rounds.length > FEW.rounds}>
-      <summary>Who read whom</summary>
-      <Wide label={`Who read whom in ${postsOf(side.rounds[round])}`}>
+    <details class={measured.length > 0 ? 'sights measured' : 'sights'} open={isOpen}>
+      <summary>
+        Who read whom
+        {measured.length > 0 ? ', and how much likelier it made what they wrote, in nats' : ''}
+      </summary>
+      <Wide label={`Who read whom in ${postsOf(side.rounds[round])}, ${job}`}>
         <table>
           <thead>
             {from.length > 1 || from[0] !== round - 1 ? (
@@ -465,15 +481,26 @@ function WhoReadWhom({
                 >
                   {reader.seat + 1}
                 </th>
-                {read.map(({ r, post }) => (
-                  <td key={`${r} ${post.seat}`} class={mark(post)}>
-                    {reader.reads.some(([a, b]) => a === r && b === post.seat)
-                      ? post.correct
-                        ? '●'
-                        : '○'
-                      : ''}
-                  </td>
-                ))}
+                {read.map(({ r, post }) => {
+                  const isRead = reader.reads.some(([a, b]) => a === r && b === post.seat)
+                  const effect = measured.find(
+                    ({ note, post: [, seat] }) =>
+                      note[0] === r && note[1] === post.seat && seat === reader.seat,
+                  )
+                  return effect ? (
+                    <td
+                      key={`${r} ${post.seat}`}
+                      class={effect.change < 0 ? 'effect less' : 'effect'}
+                      style={{ '--strength': `${(60 * Math.abs(effect.change)) / (most || 1)}%` }}
+                    >
+                      {effect.change.toFixed(2)}
+                    </td>
+                  ) : (
+                    <td key={`${r} ${post.seat}`} class={mark(post)}>
+                      {isRead ? (post.correct ? '●' : '○') : ''}
+                    </td>
+                  )
+                })}
               </tr>
             ))}
           </tbody>

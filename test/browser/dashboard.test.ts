@@ -1,12 +1,16 @@
 /** The dashboard in Chromium: a run followed from nothing to its end, while the run and the server come and go. */
+import { createHash } from 'node:crypto'
 import { appendFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { lockFolder } from '../../src/experiment/lock.ts'
+import { openRunFolder, readRecord } from '../../src/record/folder.ts'
+import { progressText } from '../../src/record/job-log.ts'
+import type { Results } from '../../src/record/results.ts'
+import type { Progress } from '../../src/record/schema.ts'
+import { changeSentence, trainingSentence } from '../../src/report/sentences.ts'
 import { type Dashboard, serve } from '../../src/serve/server.ts'
-import type { JobProgress } from '../../src/view/record.ts'
 import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
 import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
 
@@ -37,12 +41,14 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
       await writeFile(join(to, `${name}.part`), content)
       await rename(join(to, `${name}.part`), join(to, name))
     }
-    await mkdir(to, { recursive: true })
-    const release = await lockFolder(to)
-    await put('experiment.json', await text('experiment.json'))
+    const opened = await openRunFolder(to, await readRecord(made))
+    const digest = (content: string) => createHash('sha256').update(content).digest('hex')
     const job = async (name: string, portions: number) => {
+      await opened.atWork(name, true)
       await mkdir(join(to, name), { recursive: true })
-      const progress = JSON.parse(await text(join(name, 'progress.json'))) as JobProgress
+      const { seal: _, ...progress } = JSON.parse(await text(join(name, 'progress.json'))) as Progress & {
+        seal: string
+      }
       const [metrics, rollouts] = await Promise.all(
         ['metrics.jsonl', 'rollouts.jsonl'].map((file) => text(join(name, file))),
       )
@@ -53,36 +59,33 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
       let written = 0
       return async () => {
         const next = Math.min(lines.length, written + Math.ceil(lines.length / portions))
-        await appendFile(
-          join(to, name, 'rollouts.jsonl'),
+        const upTo = (end: number, from = 0) =>
           lines
-            .slice(written, next)
+            .slice(from, end)
             .map((line) => `${line}\n`)
-            .join(''),
-        )
+            .join('')
+        await appendFile(join(to, name, 'rollouts.jsonl'), upTo(next, written))
         written = next
-        const bytes = Buffer.byteLength(
-          lines
-            .slice(0, next)
-            .map((line) => `${line}\n`)
-            .join(''),
-        )
+        const steps = next >= training ? progress.steps : Math.floor((progress.steps * next) / training)
         await put(
           join(name, 'progress.json'),
-          JSON.stringify({
+          progressText(name, {
             ...progress,
-            steps: next >= training ? progress.steps : Math.floor((progress.steps * next) / training),
+            steps,
+            trained: steps === progress.steps,
             evaluated: Math.max(0, next - training),
-            bytes: { metrics: progress.bytes.metrics, rollouts: bytes },
+            bytes: { ...progress.bytes, rollouts: Buffer.byteLength(upTo(next)) },
+            sha256: { ...progress.sha256, rollouts: digest(upTo(next)) },
           }),
         )
+        if (written === lines.length) await opened.atWork(name, false)
       }
     }
     return {
       job,
       async finish() {
-        for (const name of ['results.json', 'table.md', 'post.md']) await put(name, await text(name))
-        release()
+        await put('results.json', await text('results.json'))
+        opened.release()
       },
     }
   }
@@ -96,8 +99,9 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
     const bar = (what: string) =>
       page.getByLabel(what).evaluate((each) => (each as unknown as { value: number }).value)
 
-    for (const name of ['base-1', 'base-2', 'base-3', 'base-shared']) await (await run.job(name, 1))()
-    await eventually(() => bar('base-shared, held-out problems')).toBe(30)
+    for (const name of ['base-baseline-1', 'base-baseline-2', 'base-baseline-3', 'base-recipe-1'])
+      await (await run.job(name, 1))()
+    await eventually(() => bar('base-recipe-1, held-out problems')).toBe(30)
     await eventually(() => page.locator('.count').textContent()).toContain('30 of 30')
 
     const step = await run.job('baseline-s17', 3)
@@ -112,19 +116,45 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
 
     // While a problem is read, the run goes on and the page stays.
     await page.locator('.table-row a').first().click()
-    await page.locator('.column.baseline').nth(1).locator('.note').first().waitFor()
+    await page.locator('.column').nth(1).locator('.post').first().waitFor()
     const address = page.url()
     for (const name of ['recipe-s17', 'baseline-s18', 'recipe-s18']) await (await run.job(name, 1))()
-    await page.locator('.column.recipe').nth(1).locator('.note').first().waitFor()
+    await page.locator('.column').nth(3).locator('.post').first().waitFor()
     expect(page.url()).toBe(address)
     await page.keyboard.press('Escape')
     await run.finish()
-    const { delta } = JSON.parse(await readFile(join(made, 'results.json'), 'utf8')) as {
-      delta: { why: string }
-    }
-    await eventually(() => page.locator('.lead').first().textContent()).toBe(delta.why)
+    const results = JSON.parse(await readFile(join(made, 'results.json'), 'utf8')) as Results
+    await eventually(() => page.locator('h1.verdict').textContent()).toBe(
+      `${trainingSentence(results).headline} ${changeSentence(results).headline} `,
+    )
     expect(await page.locator('#arms .plot svg').count()).toBe(1)
     await eventually(() => page.locator('#progress').count()).toBe(0)
+    expectQuiet()
+    await page.close()
+  })
+
+  it('shows jobs that run at the same time, and a run of an older version by its one sentence', async () => {
+    const run = await replay(join(folder, 'runs', 'parallel'))
+    const older = join(folder, 'runs', 'older')
+    await mkdir(older)
+    const experiment = await readFile(join(made, 'experiment.json'), 'utf8')
+    await writeFile(
+      join(older, 'experiment.json'),
+      experiment.replace('"schemaVersion": 2', '"schemaVersion": 1'),
+    )
+    const [one, two] = [await run.job('baseline-s17', 3), await run.job('recipe-s17', 3)]
+    await one()
+    await two()
+    const { page, expectQuiet } = await openPage(browser, `${dashboard.url}#/`)
+    await page.getByText('was made by an earlier version of message-board').waitFor()
+    await page.getByRole('link', { name: 'parallel' }).click()
+    await eventually(() => page.locator('tr.running th').allTextContents()).toEqual([
+      'baseline-s17',
+      'recipe-s17',
+    ])
+    expect(await page.locator('tr.stopped').count()).toBe(0)
+    await run.finish()
+    await rm(older, { recursive: true })
     expectQuiet()
     await page.close()
   })
@@ -150,7 +180,7 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
     dashboard = await serve({ folder: join(folder, 'runs'), port })
     await eventually(() => page.getByRole('alert').count()).toBe(0)
     await page.locator('.table-row a').first().click()
-    await page.locator('.column .note').first().waitFor()
+    await page.locator('.column .post').first().waitFor()
     await page.close()
   })
 

@@ -5,9 +5,21 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { RolloutLine } from '../../src/experiment/job.ts'
+import { latestBefore } from '../../src/board/counts.ts'
+import type { Post } from '../../src/board/types.ts'
+import { appendInfluence } from '../../src/record/influence.ts'
+import type { Results } from '../../src/record/results.ts'
+import type { RolloutLine } from '../../src/record/schema.ts'
 import { writeReport } from '../../src/report/html.ts'
-import { writeSyntheticRun } from '../../src/view/testing/synthetic-run.ts'
+import { changeSentence, trainingSentence } from '../../src/report/sentences.ts'
+import { tableMarkdown } from '../../src/report/table.ts'
+import {
+  aggregated,
+  ringOf16,
+  type SyntheticArm,
+  threeArms,
+  writeSyntheticRun,
+} from '../../src/view/testing/synthetic-run.ts'
 import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
 
 /** What a model might write, to the harm of whoever shows it. */
@@ -38,6 +50,9 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     await rm(folder, { recursive: true })
   })
 
+  const resultsOf = async () =>
+    JSON.parse(await readFile(join(folder, name, 'results.json'), 'utf8')) as Results
+
   const evaluated = async (job: string) =>
     (await readFile(join(folder, name, job, 'rollouts.jsonl'), 'utf8'))
       .split('\n')
@@ -49,11 +64,13 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     const { page, expectQuiet } = await openPage(browser, url)
     const heading = page.locator('h1').first()
     await heading.waitFor()
-    const results = JSON.parse(await readFile(join(folder, name, 'results.json'), 'utf8')) as {
-      delta: { why: string }
-    }
-    expect(await page.locator('.lead').first().textContent()).toBe(results.delta.why)
-    expect(await page.locator('.plot svg').count()).toBe(11)
+    const results = await resultsOf()
+    expect(await heading.textContent()).toBe(
+      `${trainingSentence(results).headline} ${changeSentence(results).headline} `,
+    )
+    expect(await page.locator('.lead').first().textContent()).toBe(results.contrasts[0].why)
+    // Two of the verdict, one of the arms, nine of training.
+    expect(await page.locator('.plot svg').count()).toBe(12)
     expect(await page.locator('table.results tbody tr').count()).toBe(8)
     expect(await page.title()).toContain(name)
     expectQuiet()
@@ -63,8 +80,8 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
   it('leads by a filter to a rescued reply and the right notes', async () => {
     // Worked out from the files: the first problem on which a reader of the recipe was rescued.
     const jobs = await Promise.all(['recipe-s17', 'recipe-s18'].map(evaluated))
-    const rescued = ({ notes, replies }: RolloutLine) =>
-      replies.findIndex((reply, copy) => reply.correct && !notes[copy].correct)
+    const rescued = ({ rounds }: RolloutLine) =>
+      rounds[1].findIndex((reply, copy) => reply.correct && !rounds[0][copy].correct)
     const at = jobs[0].findIndex((_, i) => i > 0 && jobs.some((lines) => rescued(lines[i]) >= 0))
     const job = jobs.findIndex((lines) => rescued(lines[at]) >= 0)
     const expected = jobs[job][at]
@@ -75,7 +92,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       Number(/^(\d+) of 60/.exec((await page.locator('.count').textContent()) ?? '')?.[1])
     await eventually(count).toBe(60)
     await page.locator('.chip', { hasText: 'Rescued' }).click()
-    await page.getByLabel('Look in').selectOption('recipe')
+    await page.getByLabel('Look in').selectOption({ label: 'recipe' })
     const hits = jobs[0].filter((_, i) => jobs.some((lines) => rescued(lines[i]) >= 0)).length
     expect(await count()).toBe(hits)
     expect(hits).toBeLessThan(60)
@@ -83,19 +100,19 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     await page.locator('.table-row a').first().click()
 
     expect(await page.locator('h1.question').textContent()).toBe(expected.problem.question)
-    const column = page.locator('.column.recipe').nth(1)
-    await column.locator('.note').first().waitFor()
+    const column = page.locator('.column').nth(3)
+    await column.locator('.post').first().waitFor()
     expect(await column.locator('h2').textContent()).toContain(`recipe-s${job + 17}`)
-    const notes = await column.locator('.note .text').allTextContents()
-    expect(notes).toEqual(expected.notes.map(({ text }) => text))
+    const notes = await column.locator('.round-1 .post .text').allTextContents()
+    expect(notes).toEqual(expected.rounds[0].map(({ text }) => text))
     const marks = await column
-      .locator('.note')
+      .locator('.round-1 .post')
       .evaluateAll((all) => all.map((note) => note.classList.contains('right')))
-    expect(marks).toEqual(expected.notes.map(({ correct }) => correct))
-    const reply = column.locator('.reply').nth(copy)
+    expect(marks).toEqual(expected.rounds[0].map(({ correct }) => correct))
+    const reply = column.locator('.round-2 .post').nth(copy)
     expect(await reply.locator('.reads').textContent()).toContain('rescued')
     expect(await reply.locator('.reads').textContent()).toContain('all notes')
-    expect(await reply.locator('mark').textContent()).toBe(`\\boxed{${expected.replies[copy].answer}}`)
+    expect(await reply.locator('mark').textContent()).toBe(`\\boxed{${expected.rounds[1][copy].answer}}`)
     // Four boards side by side, and the address leads back here.
     expect(await page.locator('.column .board').count()).toBe(4)
     const address = page.url()
@@ -121,9 +138,14 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       expected.map(({ problem }) => problem.question.slice(0, 200)),
     )
     await links.nth(2).click()
-    await page.locator('.problem .reply').first().waitFor()
-    expect(await page.locator('.problem .reply .text').allTextContents()).toEqual(
-      expected[2].replies.map((reply) => reply.text),
+    await page.locator('.problem .post').first().waitFor()
+    expect(await page.locator('.problem .round-2 .text').allTextContents()).toEqual(
+      expected[2].rounds[1].map((reply) => reply.text),
+    )
+    // Replies earned their own correctness, and notes nothing.
+    expect(await page.locator('.round-1 .earned').count()).toBe(0)
+    expect(await page.locator('.round-2 .earned').allTextContents()).toEqual(
+      expected[2].rounds[1].map(({ correct }) => (correct ? 'earned +1.000' : 'earned 0')),
     )
     expectQuiet()
     await page.close()
@@ -133,7 +155,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     const { page, expectQuiet } = await openPage(browser, url)
     await page.getByRole('searchbox').fill('END of a megabyte')
     await eventually(() => page.locator('.count').textContent()).toContain('0 of 60')
-    await page.getByLabel('in notes and replies too').check()
+    await page.getByLabel('in all posts too').check()
     await eventually(() => page.locator('.count').textContent()).toContain('1 of 60')
     expectQuiet()
     await page.close()
@@ -142,9 +164,9 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
   it('shows hostile texts as texts', async () => {
     const { page, expectQuiet } = await openPage(browser, url)
     await page.locator('.table-row a').first().click()
-    const column = page.locator('.column.baseline').first()
-    await column.locator('.note').first().waitFor()
-    const texts = await column.locator('.note .text').allTextContents()
+    const column = page.locator('.column').first()
+    await column.locator('.post').first().waitFor()
+    const texts = await column.locator('.round-1 .text').allTextContents()
     expect(texts[0]).toBe(hostile[0])
     expect(texts[1]).toContain('U+202Egnp.exeU+202C zeroU+200Bwidth U+0000U+0007')
     expect(texts[2]).toBe(hostile[2])
@@ -152,7 +174,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expect(texts[3].length).toBeLessThan(5000)
     await column.getByRole('button', { name: /Show all/ }).click()
     await expect
-      .poll(async () => (await column.locator('.note .text').nth(3).textContent())?.length)
+      .poll(async () => (await column.locator('.round-1 .text').nth(3).textContent())?.length)
       .toBeGreaterThan(1_000_000)
     // Nothing of it became an element, and nothing of it pushes the page wider.
     expect(await page.locator('.text img, .text svg, .text script, .text b').count()).toBe(0)
@@ -205,7 +227,8 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       .locator('[role="img"]')
       .evaluateAll((all) => all.map((each) => each.getAttribute('aria-label')))
     expect(labels.every((label) => label !== null && label.length > 5)).toBe(true)
-    expect(labels[0]).toMatch(/^Recipe minus baseline: [+-]0\.\d{3}, 95% interval/)
+    expect(labels[0]).toMatch(/^baseline: [+-]0\.\d{3}, 95% interval .* recipe: [+-]0/)
+    expect(labels[1]).toMatch(/^recipe - baseline: [+-]0\.\d{3}, 95% interval/)
     const unnamed = await page
       .locator('button, a, input, select')
       .evaluateAll(
@@ -253,7 +276,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().height))
     expect(Math.min(...heights)).toBeGreaterThanOrEqual(36)
     await page.locator('.table-row a').nth(2).click()
-    await page.locator('.note').first().waitFor()
+    await page.locator('.post').first().waitFor()
     expect(await fits()).toBe(true)
     expectQuiet()
     await page.close()
@@ -273,8 +296,7 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await page.getByRole('button', { name: 'Copy as Markdown' }).click()
     await page.getByText('Copied').waitFor()
-    const table = await readFile(join(folder, name, 'table.md'), 'utf8')
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(table)
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(tableMarkdown(await resultsOf()))
     expectQuiet()
     await page.close()
   })
@@ -287,6 +309,185 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expect(await page.locator('.filters').isVisible()).toBe(false)
     expect(await page.locator('.table-scroll').isVisible()).toBe(false)
     expect((await page.pdf()).length).toBeGreaterThan(10_000)
+    await page.close()
+  })
+})
+
+/** Whether a control or a figure has no name for a screen reader, and whether anything is wider than the screen. */
+const isUsable = `(() => {
+  const unnamed = [...document.querySelectorAll('button, a, input, select, [role=img], summary, section[tabindex]')].filter(
+    (each) => !(each.textContent.trim() || each.getAttribute('aria-label') || each.closest('label')),
+  )
+  const ids = [...document.querySelectorAll('[id]')].map(({ id }) => id)
+  return {
+    unnamed: unnamed.map((each) => each.outerHTML.slice(0, 80)),
+    twice: ids.filter((id, i) => ids.indexOf(id) < i),
+    wide: document.documentElement.scrollWidth > innerWidth,
+  }
+})()`
+const usable = { unnamed: [], twice: [], wide: false }
+
+describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', () => {
+  let browser: Browser
+  let folder: string
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'reports-'))
+    browser = await launch()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await rm(folder, { recursive: true })
+  })
+
+  const eight = Object.fromEntries(
+    Object.keys({ alone: 0, own: 0, shared: 0, ring: 0, star: 0, debate: 0, writers: 0, critics: 0 }).map(
+      (arm, i): [string, SyntheticArm] => [
+        arm,
+        { ...Object.values(threeArms)[i % 3], skill: 0.6 + 0.03 * i },
+      ],
+    ),
+  )
+
+  async function made(
+    run: string,
+    arms: Record<string, SyntheticArm>,
+    { parts = 0, measure = async (_: string) => {} } = {},
+  ) {
+    const path = join(folder, run)
+    await writeSyntheticRun(path, { holdout: 20, train: 24, steps: 3, problemsPerStep: 4, arms, parts })
+    await measure(path)
+    const url = pathToFileURL(await writeReport(path)).href
+    const results = JSON.parse(await readFile(join(path, 'results.json'), 'utf8')) as Results
+    const boards = async (job: string) =>
+      (await readFile(join(path, job, 'rollouts.jsonl'), 'utf8'))
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as RolloutLine)
+    return { url, results, boards }
+  }
+
+  it.each([
+    ['three arms, one of three turns', threeArms],
+    ['a vote and an aggregator', aggregated],
+    ['a ring of sixteen', ringOf16],
+    ['eight arms', eight],
+  ])('shows %s on a wide screen and on a phone, in both schemes', async (run, arms) => {
+    const { url, results } = await made(run, arms)
+    for (const [width, dark] of [
+      [1280, false],
+      [900, true],
+      [400, true],
+    ] as const) {
+      const { page, expectQuiet } = await openPage(browser, url, { width, dark })
+      await eventually(() => page.locator('.count').textContent()).toContain('20 of 20')
+      // A line for each arm against its base, and one for each contrast.
+      const drawn = (what: string) => page.locator(`.finding.${what} .plot [aria-label="dot"] circle`).count()
+      expect(await drawn('training')).toBe(results.training.length)
+      expect(await drawn('change')).toBe(results.contrasts.length)
+      const sides = results.bases.length + Object.keys(results.arms).length
+      const seeds = Object.keys(results.arms).length * 2
+      expect(await page.locator('section[aria-label="Result table"] tbody tr').count()).toBe(sides + seeds)
+      if (width === 400) {
+        for (const summary of await page.locator('.more-panels > summary').all()) await summary.click()
+        await eventually(() => page.locator('.more-panels .plot svg').count()).toBeGreaterThan(8)
+      }
+      expect(await page.evaluate(isUsable)).toEqual(usable)
+      await page.locator('.table-row a').nth(2).click()
+      await page.locator('.column .post').first().waitFor()
+      expect(await page.evaluate(isUsable)).toEqual(usable)
+      expectQuiet()
+      await page.close()
+    }
+  })
+
+  it('shows the rounds in order, who read whom, and which arms one picks', async () => {
+    const { url, boards } = await made('turns', threeArms, {
+      parts: 3,
+      // Of the debate's problems the first five: in the second turn, what copy 1 made of copy 4.
+      async measure(path) {
+        const lines = (await readFile(join(path, 'debate-s18', 'rollouts.jsonl'), 'utf8')).split('\n')
+        const evaluation = lines.filter((line) => line.includes('"phase":"evaluation"'))
+        const measured = evaluation.slice(0, 5).map((line) => ({
+          problem: (JSON.parse(line) as RolloutLine).problem.id,
+          effects: [{ note: [0, 3] as [number, number], post: [1, 0] as [number, number], change: -1.25 }],
+        }))
+        await appendInfluence(join(path, 'debate-s18'), 0, measured)
+      },
+    })
+    const played = (await boards('debate-s18')).filter(({ phase }) => phase === 'evaluation')
+    const expected = played[4]
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByRole('searchbox').fill(expected.problem.question.slice(0, 60))
+    await page.locator('.table-row a').first().click()
+    expect(await page.locator('.column h2').allTextContents()).toHaveLength(4)
+    // The latest two chosen: the recipe and the debate.
+    await page.locator('.chip', { hasText: 'debate' }).click()
+    await page.locator('.chip', { hasText: '18' }).click()
+    const column = page.locator('.column').nth(3)
+    await eventually(() => column.locator('h2').textContent()).toContain('debate-s18')
+    await column.locator('.post').first().waitFor()
+    expect(await column.locator('h3').allTextContents()).toEqual(['Turn 1', 'Turn 2', 'Turn 3'])
+    for (const [r, posts] of expected.rounds.entries()) {
+      const round = column.locator(`.round-${r + 1}`)
+      expect(await round.locator('.text').allTextContents()).toEqual(posts.map(({ text }) => text))
+      if (r === 0) continue
+      expect(await round.locator('.reads').first().textContent()).toContain(`read all of turn ${r}`)
+      const turns = posts.map((post: Post) => {
+        const before = latestBefore(expected.rounds, r, post.seat)
+        return post.correct && !before?.correct
+          ? 'rescued'
+          : !post.correct && before?.correct
+            ? 'misled'
+            : null
+      })
+      expect(await round.locator('.badge.rescued').count()).toBe(
+        turns.filter((turn) => turn === 'rescued').length,
+      )
+      expect(await round.locator('.badge.misled').count()).toBe(
+        turns.filter((turn) => turn === 'misled').length,
+      )
+    }
+    const matrix = await column
+      .locator('.round-2 .sights tbody tr')
+      .evaluateAll((rows) =>
+        rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent)),
+      )
+    const dots = expected.rounds[0].map(({ correct }) => (correct ? '●' : '○'))
+    expect(matrix).toEqual([[...dots.slice(0, 3), '-1.25'], dots, dots, dots])
+    await page.getByText('What only some were told').click()
+    expect(await page.locator('.parts dd').allTextContents()).toEqual(
+      [0, 1, 2, 0].map((part) => expected.problem.parts?.[part]),
+    )
+    const address = page.url()
+    await page.close()
+    const again = await openPage(browser, address)
+    await eventually(() => again.page.locator('.column h2').nth(3).textContent()).toContain('debate-s18')
+    expectQuiet()
+    await again.page.close()
+  })
+
+  it('shows sixteen seats as a table of who read whom, and what each post earned', async () => {
+    const { url, boards } = await made('ring', ringOf16)
+    const expected = (await boards('ring-s17')).filter(({ step }) => step === 2)[1]
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByText('The boards of a training step').click()
+    await page.getByLabel('Job').selectOption('ring-s17')
+    await page.getByRole('slider').fill('2')
+    await page.locator('.step-boards a').nth(1).click()
+    await page.locator('.post').first().waitFor()
+    const cells = await page
+      .locator('.sights tbody tr')
+      .evaluateAll((rows) =>
+        rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent !== '')),
+      )
+    expect(cells).toEqual(
+      Array.from({ length: 16 }, (_, reader) =>
+        Array.from({ length: 16 }, (_, seat) => seat === reader || seat === (reader + 1) % 16),
+      ),
+    )
+    const earned = await page.locator('.round-1 .earned').allTextContents()
+    expect(earned.map((text) => Number(text.replace('earned ', '')))).toEqual(expected.credit?.[0])
+    expectQuiet()
     await page.close()
   })
 })

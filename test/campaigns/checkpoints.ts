@@ -183,7 +183,7 @@ async function open(folder: string): Promise<boolean> {
       await work()
     } catch (error) {
       if (!(error instanceof UserError)) throw error
-      if (error.message.length > 2000) throw new Error(`a sentence of ${error.message.length} characters`)
+      if (error.message.length > 1000) throw new Error(`a sentence of ${error.message.length} characters`)
       refused = true
     }
   }

@@ -3,10 +3,13 @@
 test/golden/adapters.py makes small fixtures of them; test/live/peers compares them on other models.
 """
 
+import copy
+
+import torch
+from peft import LoraConfig, get_peft_model
 from peft.tuners.lora.config import BdLoraConfig, KasaConfig, MontecloraConfig, VeloraConfig
 
 ATTENTION = ["q_proj", "v_proj"]
-ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 HONOURED = {
     "q-and-v": {"target_modules": ATTENTION},
@@ -50,3 +53,15 @@ REFUSED = {
     "velora_config": {"target_modules": ATTENTION, "velora_config": VeloraConfig()},
     "monteclora_config": {"target_modules": ATTENTION, "monteclora_config": MontecloraConfig()},
 }
+
+
+def adapter_of(base, options: dict):
+    """A copy of the base with an adapter of these settings on it, whose matrices are away from zero."""
+    torch.manual_seed(17)
+    settings = LoraConfig(**{"task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 3, **copy.deepcopy(options)})
+    model = get_peft_model(copy.deepcopy(base), settings)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name or not parameter.any():
+                parameter.normal_(0, 0.3)
+    return model

@@ -20,22 +20,17 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.simplefilter("ignore")
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from transformers import LlamaForCausalLM
 
-from adapter_variants import HONOURED, REFUSED
+from adapter_variants import HONOURED, REFUSED, adapter_of
 
 FIXTURES = Path(__file__).resolve().parents[2] / "src" / "engine" / "fixtures"
 
 
 def make(base, options: dict, folder: Path | None) -> dict:
-    """Saves an adapter whose matrices are away from zero, or its settings alone; gives the settings as they were saved."""
-    torch.manual_seed(17)
-    model = get_peft_model(copy.deepcopy(base), LoraConfig(**{"task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 3, **options}))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name or not parameter.any():
-                parameter.normal_(0, 0.3)
+    """Saves an adapter, or its settings alone; gives the settings as they were saved."""
+    model = adapter_of(base, options)
     model.peft_config["default"].base_model_name_or_path = "llama"
     scratch = folder or FIXTURES / "adapters" / "scratch"
     model.save_pretrained(scratch)

@@ -7,6 +7,7 @@ files come in are written too. The files' bytes depend on pyarrow's version; wha
 """
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -87,6 +88,18 @@ def own_files() -> None:
     rows = [{"question": f"What is {i} + 1?", "gold": i + 1} for i in range(5)]
     for compression in ("none", "gzip", "zstd", "brotli", "lz4"):
         write(f"own/{compression}.parquet", rows, compression)
+    # Numbers that a double does not hold, in two row groups, with nulls.
+    golds = [2**53 + 1, -(2**62) - 1, 7, None]
+    columns = {
+        "question": pa.array([f"Number {i}?" for i in range(4)]),
+        "gold": pa.array(golds, pa.int64()),
+        "unsigned": pa.array([2**64 - 1, 0, 1, None], pa.uint64()),
+        "small": pa.array([Decimal("3.50"), Decimal("-0.05"), Decimal("2.00"), None], pa.decimal128(9, 2)),
+        "large": pa.array([Decimal(10**30 + 1), Decimal(-1), Decimal(0), None], pa.decimal128(38, 0)),
+        "parts": pa.array([[1], [2, 3], [], None], pa.list_(pa.int64())),
+    }
+    pq.write_table(pa.table(columns), FOLDER / "own/exact.parquet", compression="snappy", row_group_size=3)
+
 
 
 if __name__ == "__main__":

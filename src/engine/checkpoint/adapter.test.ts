@@ -97,8 +97,10 @@ describe('refuses', () => {
     [
       'LoftQ',
       { init_lora_weights: 'loftq' },
-      /init_lora_weights to "loftq": .*whose weights its start changed/,
+      /init_lora_weights to "loftq": .* a base that was quantised. Merge the two/,
     ],
+    ['a start that PEFT may come to have', { init_lora_weights: 'foo' }, /to "foo", which is not known here/],
+    ['a name that every object has', { constructor: 3 }, /sets constructor to 3, which is not known here/],
     ['CorDA', { init_lora_weights: 'corda' }, /init_lora_weights to "corda"/],
     ['LoRA-GA', { init_lora_weights: 'lora_ga' }, /init_lora_weights to "lora_ga"/],
     ['a rank that its tensors do not have', { r: 8 }, /q_proj.lora_A.weight' has shape \[4, 32\].*\[8, 32\]/],

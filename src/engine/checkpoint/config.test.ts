@@ -168,7 +168,19 @@ test.each<[string, object, RegExp]>([
   ['layers with windows', { layer_types: ['full_attention', 'sliding_attention'] }, /field 'layer_types.1'/],
   ['quantised weights', { quantization_config: { bits: 4 } }, /quantised checkpoints are not supported/],
   ['rotation of part of a head', { rope_parameters: { partial_rotary_factor: 0.5 } }, /only 1 is supported/],
+  ['the same in its older place', { partial_rotary_factor: 0.5 }, /field 'partial_rotary_factor': only 1/],
+  [
+    'rotation by kinds of layers',
+    { rope_parameters: { full_attention: { rope_theta: 5 } } },
+    /field 'rope_parameters': settings for each kind of layer/,
+  ],
+  ['weights compressed under another name', { compression_config: { format: 'x' } }, /quantised checkpoints/],
   ['another RoPE scaling', { rope_scaling: { type: 'yarn', factor: 4 } }, /RoPE scaling 'yarn'/],
+  [
+    'a RoPE scaling with lists',
+    { rope_scaling: { type: 'longrope', long_factor: [1, 2] } },
+    /RoPE scaling 'longrope'/,
+  ],
   ['half a RoPE scaling', { rope_scaling: { type: 'llama3', factor: 4 } }, /llama3 RoPE scaling needs/],
   [
     'heads that cannot be grouped',

@@ -65,18 +65,25 @@ const LARGEST_TABLES = 1 << 30
 const size = z.number().int().positive().max(LARGEST_SIZE)
 const positive = z.number().positive()
 const tokenId = z.number().int().nonnegative()
+const unquantised = z.null({ error: 'quantised checkpoints are not supported' }).optional()
 const off = z.literal(false, { error: 'only false is supported' }).nullish()
 
-const ropeSchema = z.looseObject({
-  rope_type: z.string().optional(),
-  type: z.string().optional(),
-  rope_theta: positive.optional(),
-  factor: positive.optional(),
-  low_freq_factor: positive.optional(),
-  high_freq_factor: positive.optional(),
-  original_max_position_embeddings: size.optional(),
-  partial_rotary_factor: z.literal(1, { error: 'only 1 is supported' }).optional(),
-})
+const wholeHead = z.literal(1, { error: 'only 1 is supported' }).nullish()
+
+const ropeSchema = z
+  .looseObject({
+    rope_type: z.string().optional(),
+    type: z.string().optional(),
+    rope_theta: positive.optional(),
+    factor: positive.optional(),
+    low_freq_factor: positive.optional(),
+    high_freq_factor: positive.optional(),
+    original_max_position_embeddings: size.optional(),
+    partial_rotary_factor: wholeHead,
+  })
+  .refine((rope) => !Object.values(rope).some((value) => z.looseObject({}).safeParse(value).success), {
+    error: 'settings for each kind of layer are not supported',
+  })
 
 const configSchema = z.looseObject({
   model_type: z.string(),
@@ -102,7 +109,9 @@ const configSchema = z.looseObject({
   layer_types: z
     .array(z.literal('full_attention', { error: "only 'full_attention' is supported" }))
     .nullish(),
-  quantization_config: z.null({ error: 'quantised checkpoints are not supported' }).optional(),
+  partial_rotary_factor: wholeHead,
+  quantization_config: unquantised,
+  compression_config: unquantised,
 })
 
 /** Reads and checks a checkpoint's `config.json`. Throws UserError naming the field that does not fit. */

@@ -84,6 +84,8 @@ const unsupported: Readonly<Record<string, string>> = {
 
 /** Beginnings that leave the base's weights as they are, so that the stored matrices say everything. */
 const plainBeginnings = /^(gaussian|eva|orthogonal|mica)$/i
+/** Beginnings that take a part of the base's weights into the adapter, which PEFT can give back. */
+const changingBeginnings = /^(pissa|pissa_niter_\d+|olora|corda|lora_ga)$/i
 
 const isOff = (value: unknown) =>
   value === null ||
@@ -124,7 +126,7 @@ function checkSettings(settings: Settings, path: string): void {
     )
   }
   for (const [name, value] of Object.entries(settings)) {
-    if (name in settingsSchema.shape || withoutEffect.has(name) || isOff(value)) continue
+    if (Object.hasOwn(settingsSchema.shape, name) || withoutEffect.has(name) || isOff(value)) continue
     const set = `${path} sets ${name} to ${JSON.stringify(value).slice(0, 60)}`
     if (name === 'bias') {
       if (value === 'none') continue
@@ -141,9 +143,17 @@ function checkSettings(settings: Settings, path: string): void {
     )
   }
   if (typeof beginning === 'string' && !plainBeginnings.test(beginning)) {
+    const set = `${path} sets init_lora_weights to ${JSON.stringify(beginning)}`
+    if (changingBeginnings.test(beginning)) {
+      throw new UserError(
+        `${set}: such an adapter goes with a base whose weights its start changed. Save it in Python with ` +
+          'path_initial_model_for_weight_conversion, which makes a plain one of it.',
+      )
+    }
     throw new UserError(
-      `${path} sets init_lora_weights to ${JSON.stringify(beginning)}: such an adapter goes with a base whose weights its ` +
-        'start changed. Save it in Python with path_initial_model_for_weight_conversion, which makes a plain one of it.',
+      beginning === 'loftq'
+        ? `${set}: such an adapter goes with a base that was quantised. Merge the two in Python and use the merged model.`
+        : `${set}, which is not known here and may have changed the base's weights. Use another adapter.`,
     )
   }
 }

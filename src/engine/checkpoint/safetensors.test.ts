@@ -114,6 +114,25 @@ test('converts tensors larger than one chunk', async () => {
   await writeSafetensors(path, { large: { shape: [data.length], data } }, { dtype: 'F16' })
   const found = (await readAll(path)).get('large')?.data
   expect(found?.every((value, i) => value === data[i])).toBe(true)
+  const reader = await openSafetensors(path)
+  let at = 0
+  for await (const part of reader.parts('large')) {
+    expect(part.every((value, i) => value === data[at + i])).toBe(true)
+    at += part.length
+  }
+  expect(at).toBe(data.length)
+  await reader.close()
+})
+
+test('refuses a header that is longer than any, before it is read', async () => {
+  const path = join(folder, 'header.safetensors')
+  const start = Buffer.alloc(8)
+  start.writeBigUInt64LE(1n << 25n)
+  await writeFile(path, start)
+  await truncate(path, 2 ** 25 + 8)
+  await expect(openSafetensors(path)).rejects.toThrow(
+    /a header of 33554432 bytes, more than the 16777216 that/,
+  )
 })
 
 const entry = (begin: number, end: number, shape = [(end - begin) / 4], dtype = 'F32') => ({

@@ -7,24 +7,25 @@
  * is trained twice, whatever became of the lost call.
  */
 import type { z } from 'zod'
+import { keyOf } from '../../address.ts'
 import { LostError, UserError } from '../../errors.ts'
 import {
   type Answer,
   askWithRetries,
   fetchWithRetries,
   isUnsent,
-  keyOf,
   pause,
-  plainAddress,
+  piecesOf,
   type RetryOptions,
   refusalOf,
   retryAfter,
   shown,
-  tinkerAddress,
   waitNotices,
   whyUnanswered,
 } from '../../http.ts'
 import { random } from '../../random.ts'
+import { tinkerAddress } from './address.ts'
+import { openSession } from './session.ts'
 import { anySchema, failedSchema, promiseSchema, sessionSchema, tryAgainSchema } from './wire.ts'
 
 /** It cannot be known whether the call was carried out. */
@@ -116,7 +117,7 @@ export function openClient(options: ClientOptions): Client {
     heartbeat = 10_000,
     concurrency = 128,
   } = options
-  const url = plainAddress(options.url, tinkerAddress)
+  const url = tinkerAddress(options.url)
   const key = options.key === undefined ? undefined : keyOf(options.key, 'The variable TINKER_API_KEY')
   const secrets = key === undefined ? [] : [key]
   const { onNotice = () => {} } = options
@@ -247,12 +248,6 @@ export function openClient(options: ClientOptions): Client {
         onNotice(`${url} has been at ${work} for ${minutes} minutes, and is waited for.`)
         told *= 2
       }
-      /** The server is busy or in trouble, and is asked again later. */
-      const later = async (why: string, retry: string | null = null) => {
-        const milliseconds = Math.max(retryAfter(retry) ?? 0, delay * (1 - jitter() / 4))
-        onWait({ why, milliseconds })
-        await pause(Math.min(milliseconds, LONGEST_PAUSE), signal)
-      }
       let answer: Answer
       try {
         answer = await send('POST', path, body, { attempts: 1, timeout: poll, signal })
@@ -266,10 +261,10 @@ export function openClient(options: ClientOptions): Client {
       const { status, text, headers } = answer
       if (status === 429 || status >= 500) {
         if (++failures === attempts) throw refusal(path, status, text, 'always')
-        await later(
-          status === 429 ? 'limits the rate (429)' : `fails (${status})`,
-          headers.get('retry-after'),
-        )
+        const wanted = Math.max(retryAfter(headers.get('retry-after')) ?? 0, delay * (1 - jitter() / 4))
+        const milliseconds = Math.min(wanted, LONGEST_PAUSE)
+        onWait({ why: status === 429 ? 'limits the rate (429)' : `fails (${status})`, milliseconds })
+        await pause(milliseconds, signal)
         continue
       }
       failures = 0
@@ -277,7 +272,7 @@ export function openClient(options: ClientOptions): Client {
         await pause(Math.max(0, SHORTEST_POLL - (performance.now() - asked)), signal)
         continue
       }
-      if (status >= 300) throw refusal(path, status, text, 'always')
+      if (status >= 300) throw refusal(work, status, text, 'always')
       const failed = parse(failedSchema, text)
       if (failed.ok) throw refusal(work, failed.value.category === 'server' ? 500 : 400, text, 'unsent')
       const read = parse(schema, text)
@@ -287,44 +282,30 @@ export function openClient(options: ClientOptions): Client {
     }
   }
 
-  let session: Promise<string> | null = null
-  let known: string | null = null
-  const beat = setInterval(() => {
-    if (known === null) return
-    const id = known
-    // A sign of life that is missed is no matter: whatever needs the server will notice.
-    request('POST', 'session_heartbeat', { session_id: id, type: 'session_heartbeat' }, anySchema).catch(
-      (error: unknown) => {
-        if (error instanceof Forgotten) endSession(id)
-      },
-    )
-  }, heartbeat)
-  beat.unref()
-
-  async function beginSession(): Promise<string> {
-    const answer = await request(
-      'POST',
-      'create_session',
-      { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
-      sessionSchema,
-    )
-    if (answer.error_message)
-      throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
-    for (const said of [answer.warning_message, answer.info_message]) {
-      if (said) onNotice(`${url}: ${shown(said, secrets)}`)
-    }
-    known = answer.session_id
-    return known
-  }
-
-  function endSession(id: string): void {
-    if (known !== id) return
-    known = null
-    session = null
-  }
-
-  let running = 0
-  const waiting: (() => void)[] = []
+  const session = openSession({
+    every: heartbeat,
+    async begin() {
+      const answer = await request(
+        'POST',
+        'create_session',
+        { tags: ['message-board'], user_metadata: null, sdk_version: '0.38.0', type: 'create_session' },
+        sessionSchema,
+      )
+      if (answer.error_message) {
+        throw new UserError(`${url} refuses a session: ${shown(answer.error_message, secrets)}`)
+      }
+      for (const said of [answer.warning_message, answer.info_message]) {
+        if (said) onNotice(`${url}: ${shown(said, secrets)}`)
+      }
+      return answer.session_id
+    },
+    beat: (id) =>
+      request('POST', 'session_heartbeat', { session_id: id, type: 'session_heartbeat' }, anySchema).then(
+        () => true,
+        // A sign of life that is missed is no matter: whatever needs the server will notice.
+        (error: unknown) => !(error instanceof Forgotten),
+      ),
+  })
 
   return {
     url,
@@ -343,11 +324,11 @@ export function openClient(options: ClientOptions): Client {
       const response = await fetchWithRetries(
         `${url}/api/v1/${path}`,
         { headers: { ...headers, accept: '*/*' } },
-        { attempts: usualAttempts, delay, jitter, onWait },
+        { attempts: usualAttempts, delay, jitter, timeout: poll, onWait },
       ).catch((error: unknown) => {
         throw lost(error)
       })
-      if (response.ok && response.body) return pieces(response.body, lost)
+      if (response.ok) return explaining(piecesOf(response, poll), lost)
       await response.body?.cancel()
       return null
     },
@@ -355,39 +336,38 @@ export function openClient(options: ClientOptions): Client {
       const { status } = await send('DELETE', path, undefined, { timeout: poll })
       return status < 300
     },
-    session() {
-      session ??= beginSession().catch((error) => {
-        session = null
-        throw error
-      })
-      return session
-    },
-    endSession,
-    async inTurn(work) {
-      if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve))
-      else running++
-      try {
-        return await work()
-      } finally {
-        const next = waiting.shift()
-        if (next) next()
-        else running--
-      }
-    },
+    session: session.current,
+    endSession: session.end,
+    inTurn: turns(concurrency),
     notice: onNotice,
-    close() {
-      clearInterval(beat)
-    },
+    close: session.close,
   }
 }
 
-/** A body's pieces, and what became of the connection where they end early. */
-async function* pieces(
-  body: AsyncIterable<Uint8Array>,
+/** Runs work when fewer than `most` others run, in the order in which it was asked for. */
+function turns(most: number): Client['inTurn'] {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (work) => {
+    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running--
+    }
+  }
+}
+
+/** Pieces, and what became of the connection where they end early. */
+async function* explaining(
+  pieces: AsyncIterable<Uint8Array>,
   explained: (error: unknown) => Error,
 ): AsyncIterable<Uint8Array> {
   try {
-    yield* body
+    yield* pieces
   } catch (error) {
     throw explained(error)
   }

@@ -67,6 +67,8 @@ export async function saveWeights(model: RemoteModel, what: string): Promise<str
 
 export function openServer(client: Client, baseModel: string): Server {
   const models = new Set<string>()
+  /** Models that were let go. */
+  let releases = 0
   /** Told when a model is let go. */
   let waiting: (() => void)[] = []
   let lost = false
@@ -91,6 +93,7 @@ export function openServer(client: Client, baseModel: string): Server {
   /** A model as the server makes it. Where it is full it is waited until one of ours is let go. */
   async function create({ rank, seed }: LoraOptions): Promise<RemoteModel> {
     for (;;) {
+      const before = releases
       try {
         const { request_id } = await inSession((session_id) =>
           client.ask(
@@ -114,16 +117,21 @@ export function openServer(client: Client, baseModel: string): Server {
         )
         const created = await client.result(request_id, createdSchema, { path: 'create_model' })
         const { model_id, lora_config } = created
-        if (models.has(model_id) || (lora_config?.rank ?? rank) !== rank) {
+        const has = models.has(model_id)
+          ? 'one that is there already'
+          : `one of rank ${lora_config?.rank ?? rank}`
+        if (has !== `one of rank ${rank}`) {
           throw new UserError(
-            `${client.url} makes a model of rank ${rank} that is ${models.has(model_id) ? 'one that is there already' : `of rank ${lora_config?.rank}`}` +
-              ': check its version.',
+            `${client.url} gives ${has} for a new model of rank ${rank}: check its version.`,
           )
         }
         models.add(model_id)
         return remoteModel(client, model_id, lora_config?.alpha ?? usualAlpha)
       } catch (error) {
-        if (!(error instanceof Refused) || models.size === 0) throw error
+        if (!(error instanceof Refused)) throw error
+        // One was let go while this was asked for: its place may be free.
+        if (releases > before) continue
+        if (models.size === 0) throw error
         client.notice(
           `${error.message} It is waited until one of the ${models.size} models that are there is done.`,
         )
@@ -137,6 +145,7 @@ export function openServer(client: Client, baseModel: string): Server {
       .work('unload_model', { model_id: model.id, type: 'unload_model' }, anySchema, UNLOADING)
       .catch(() => {})
     models.delete(model.id)
+    releases++
     const told = waiting
     waiting = []
     for (const tell of told) tell()

@@ -65,7 +65,7 @@ export interface SamplingParams {
 }
 
 /** A name that a server gives to something of its own. */
-const name = z.string().min(1)
+const name = z.string().min(1).max(2000)
 /** Of a token; in single precision, that of a sure one may be a little above 0. */
 const logprob = z.number().max(1e-3)
 /** What a server may leave out or get wrong without its answer being any worse. */

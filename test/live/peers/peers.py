@@ -6,6 +6,7 @@ writes its answer as JSON to the file that the request names, large tensors besi
 Everything is float32 on the CPU.
 """
 
+import copy
 import json
 import os
 import resource
@@ -30,13 +31,20 @@ def tokens(request: dict) -> dict:
     """Ids of texts, and of chats rendered by the checkpoint's template."""
     tokenizer = AutoTokenizer.from_pretrained(request["folder"])
     # Llama 3.1's template writes a date: the project gives it a fixed one.
+    arguments = {"date_string": "26 Jul 2024", **request.get("template", {})}
     chat = lambda messages: tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, return_dict=False, date_string="26 Jul 2024"
+        messages, add_generation_prompt=True, return_dict=False, **arguments
     )
     return {
         "texts": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in request["texts"]],
         "chats": [chat(messages) for messages in request["chats"]],
     }
+
+
+def logits_of(model, sequences: list[list[int]]) -> list[torch.Tensor]:
+    """Logits of every position of each sequence."""
+    with torch.no_grad():
+        return [model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].contiguous() for ids in sequences]
 
 
 def logits(request: dict) -> dict:
@@ -46,13 +54,27 @@ def logits(request: dict) -> dict:
         from peft import PeftModel
 
         model = PeftModel.from_pretrained(model, request["adapter"]).eval()
-    with torch.no_grad():
-        found = {
-            str(i): model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].contiguous()
-            for i, ids in enumerate(request["sequences"])
-        }
-    save_file(found, request["tensors"])
+    found = logits_of(model, request["sequences"])
+    save_file({str(i): tensor for i, tensor in enumerate(found)}, request["tensors"])
     return {}
+
+
+def adapters(request: dict) -> dict:
+    """Saves an adapter of every variant of PEFT's settings; of those to be honoured the logits, as anybody loads them."""
+    from peft import PeftModel
+
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
+    from adapter_variants import HONOURED, REFUSED, adapter_of
+
+    base, out, found = load(request["folder"]), Path(request["out"]), {}
+    for name, options in {**HONOURED, **REFUSED}.items():
+        adapter_of(base, options).save_pretrained(out / name)
+        if name in HONOURED:
+            model = PeftModel.from_pretrained(copy.deepcopy(base), out / name).eval()
+            for i, tensor in enumerate(logits_of(model, request["sequences"])):
+                found[f"{name}.{i}"] = tensor
+    save_file(found, request["tensors"])
+    return {"honoured": list(HONOURED), "refused": list(REFUSED)}
 
 
 def save_as(request: dict) -> dict:
@@ -164,5 +186,5 @@ def timed(work, rounds: int) -> list[float]:
 
 if __name__ == "__main__":
     request = json.load(sys.stdin)
-    answer = {"tokens": tokens, "logits": logits, "save_as": save_as, "greedy": greedy, "speed": speed}[sys.argv[1]](request)
+    answer = {"tokens": tokens, "logits": logits, "adapters": adapters, "save_as": save_as, "greedy": greedy, "speed": speed}[sys.argv[1]](request)
     Path(request["answer"]).write_text(json.dumps(answer))

@@ -9,7 +9,7 @@
  * compares times and memory and fails nothing.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -21,6 +21,7 @@ import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
 import { defaultLimits } from '../../../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../../../src/engine/onnx/policy.ts'
 import { openLogits } from '../../../src/engine/onnx/testing/logits.ts'
+import type { TemplateArguments } from '../../../src/tokens/template.ts'
 import { loadTokenizer } from '../../../src/tokens/tokenizer.ts'
 import { policyBatch } from '../../../src/train/grpo.ts'
 import { ask, peersPython, questions, smolLm2, tokenizerFolder } from './peers.ts'
@@ -93,10 +94,20 @@ async function compareLogits(
   adapter?: string,
 ): Promise<void> {
   const { tensors } = await ask('peers.py', 'logits', { folder, sequences, adapter })
+  await reportLogits(name, { folder, adapter }, sequences, allowed, (i) => tensors.get(String(i)))
+}
+
+async function reportLogits(
+  name: string,
+  { folder, adapter }: { folder: string; adapter?: string },
+  sequences: number[][],
+  allowed: number,
+  theirs: (i: number) => Float32Array | undefined,
+): Promise<void> {
   const ours = await openLogits(folder, { adapter })
   let most = 0
   for (const [i, sequence] of sequences.entries()) {
-    most = Math.max(most, difference(await ours.of(sequence), tensors.get(String(i))))
+    most = Math.max(most, difference(await ours.of(sequence), theirs(i)))
   }
   await ours.close()
   const count = sequences.reduce((sum, { length }) => sum + length, 0)
@@ -131,6 +142,81 @@ async function logits(): Promise<void> {
     }
   }
   await rm(scratch, { recursive: true })
+}
+
+/** Adapters of every kind that PEFT makes: honoured, or refused by the setting's name. */
+async function adapters(): Promise<void> {
+  const scratch = await mkdtemp(join(tmpdir(), 'peers-variants-'))
+  for (const model of models) {
+    const folder = fixture(model)
+    const { config } = await openCheckpoint(folder)
+    const out = join(scratch, model)
+    const sequences = someSequences(96)
+    const { answer, tensors } = await ask<{ honoured: string[]; refused: string[] }>('peers.py', 'adapters', {
+      folder,
+      out,
+      sequences,
+    })
+    for (const name of answer.honoured) {
+      const files = { folder, adapter: join(out, name) }
+      await reportLogits(`PEFT's ${name}, ${model}`, files, sequences, 1e-4, (i) =>
+        tensors.get(`${name}.${i}`),
+      )
+    }
+    for (const name of answer.refused) {
+      const [setting] = name.split(',')
+      const said = await loadAdapter(join(out, name), config).then(
+        () => 'it was loaded',
+        ({ message }: Error) => message,
+      )
+      report(
+        said.includes(`sets ${setting} to `),
+        `PEFT's ${name}, ${model}`,
+        said.replace(/^\S+ /, '').slice(0, 100),
+      )
+    }
+  }
+  await rm(scratch, { recursive: true })
+}
+
+/** Thinking models' templates, with their arguments. */
+async function thinking(): Promise<void> {
+  const texts = (await questions()).slice(0, 200)
+  const chats = texts.flatMap((question, i) => [
+    notePrompt(question),
+    readPrompt(question, [`${texts[(i + 1) % texts.length]} = \\boxed{${i}}\n`]),
+    [...notePrompt(question), { role: 'assistant' as const, content: '\n 42 ' }, ...notePrompt(texts[0])],
+  ])
+  const qwen3 = await tokenizerFolder('qwen3')
+  const variants = JSON.parse(
+    await readFile(new URL('../../src/tokens/fixtures/variants.json', import.meta.url), 'utf8'),
+  ) as { name: string; files: Record<string, unknown>; cases: { arguments: TemplateArguments }[] }[]
+  for (const { name, files, cases } of variants) {
+    const template = files['chat_template.jinja']
+    if (typeof template !== 'string') continue
+    const folder = await mkdtemp(join(tmpdir(), 'peers-template-'))
+    await cp(qwen3, folder, { recursive: true })
+    await writeFile(join(folder, 'chat_template.jinja'), template)
+    for (const given of new Set(cases.map((one) => JSON.stringify(one.arguments)))) {
+      const settings = JSON.parse(given) as TemplateArguments
+      const tokenizer = await loadTokenizer(folder, { template: settings })
+      const { answer } = await ask<{ chats: number[][] }>('peers.py', 'tokens', {
+        folder,
+        texts: [],
+        chats,
+        template: settings,
+      })
+      const equal = chats.filter(
+        (chat, i) => JSON.stringify(tokenizer.chat(chat)) === JSON.stringify(answer.chats[i]),
+      )
+      report(
+        equal.length === chats.length,
+        `template, ${name} ${given}`,
+        `ids of ${equal.length} of ${chats.length} chats equal transformers'`,
+      )
+    }
+    await rm(folder, { recursive: true })
+  }
 }
 
 /** Greedy continuations by the sampler and its cache. */
@@ -260,7 +346,7 @@ async function cache(): Promise<void> {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are what it removes
 const stripAnsi = (text: string) => text.replace(/\u001b\[\d+m/g, '')
 
-const checks = { tokens, logits, greedy, grpo, cache, speed }
+const checks = { tokens, thinking, logits, adapters, greedy, grpo, cache, speed }
 const asked = process.argv.slice(2)
 for (const name of asked) {
   if (!Object.hasOwn(checks, name)) {

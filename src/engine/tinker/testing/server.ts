@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { random, seedOf, seedsOf } from '../../../random.ts'
+import { random, seedOf } from '../../../random.ts'
 import type { Engine, Policy, PolicyDatum, Sequence } from '../../contract.ts'
 import { type Reduction, weightsOf } from '../loss.ts'
 import type { AdamParams, Datum, LossInput, SamplingParams } from '../wire.ts'
@@ -227,7 +227,9 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
         return { tokens, logprobs: tokens.map(() => -1), stop_reason: ended ? 'stop' : 'length' }
       })
     }
-    const [completions] = await policy.sample([{ prompt, seeds: seedsOf(n, params.seed) }], {
+    // As servers do: the sample's number is added.
+    const seeds = Array.from({ length: n }, (_, sample) => params.seed + sample)
+    const [completions] = await policy.sample([{ prompt, seeds }], {
       maxTokens: params.max_tokens,
       temperature: params.temperature,
       topP: keepsToTopP ? params.top_p : 1,

@@ -1,7 +1,8 @@
 /**
  * Does the verdict hold its level on real training? Experiments with the built-in policy whose truth is known:
  *
- *   null    the same arm twice (both read their own note), other training seeds: any `moved` is false
+ *   null    four equal arms (all read their own note), other training seeds in each, three of them against the first:
+ *           any `moved` is false, and the family is to keep its level
  *   effect  one arm trained, the other not (one step at a learning rate of 1e-9 leaves the weights where they were)
  *
  *   npm run calibrate:training                    writes docs/calibration-training.md and its figures (it says how
@@ -22,30 +23,39 @@ import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { own } from '../src/board/reads.ts'
+import { table } from '../scripts/markdown.ts'
+import { finalScores } from '../src/board/counts.ts'
+import { own } from '../src/board/sights.ts'
 import { fingerprint } from '../src/engine/checkpoint/fingerprint.ts'
-import type { Engine } from '../src/engine/contract.ts'
 import { builtInModel, defineExperiment, type Experiment } from '../src/experiment/config.ts'
-import { openEngine, versions } from '../src/experiment/engine.ts'
-import { type Job, planJobs, readOutcome, runJob, sharedBase } from '../src/experiment/job.ts'
-import { comparison, evaluationFacts } from '../src/experiment/results.ts'
-import { compare } from '../src/stats/compare.ts'
-import { layOut } from '../src/stats/design.ts'
+import { type Engines, findModels, openEngines, versions } from '../src/experiment/engine.ts'
+import { type JobOutcome, readOutcome, runJob } from '../src/experiment/job.ts'
+import type { Job } from '../src/record/plan.ts'
+import { layOut, type SeedScores } from '../src/stats/design.ts'
 import { mean, variance } from '../src/stats/estimate.ts'
+import { compareFamily } from '../src/stats/family.ts'
 import { type Components, componentsOf, predict } from '../src/stats/power.ts'
 import { wordProblems } from '../src/tasks/word-problems.ts'
-import { table } from './markdown.ts'
 
 type Kind = 'null' | 'effect'
 
-/** Held-out problems, and training seeds and steps of a trained arm. Null experiments are many, so they are short. */
-const designs: Record<Kind, { experiments: number; holdout: number; seeds: number; steps: number }> = {
-  null: { experiments: 40, holdout: 60, seeds: 2, steps: 10 },
-  effect: { experiments: 20, holdout: 120, seeds: 3, steps: 40 },
+/** Arms, the first of which the others are compared with; held-out problems; training seeds and steps of an arm. */
+interface Shape {
+  experiments: number
+  arms: readonly string[]
+  holdout: number
+  seeds: number
+  steps: number
+}
+
+/** Null experiments are many, so they are short. */
+const designs: Record<Kind, Shape> = {
+  null: { experiments: 40, arms: ['one', 'two', 'three', 'four'], holdout: 60, seeds: 2, steps: 10 },
+  effect: { experiments: 20, arms: ['untrained', 'trained'], holdout: 120, seeds: 3, steps: 40 },
 }
 const BASE_RUNS = 3
 const TRAIN = 256
-/** Training seeds start here: ten for each experiment, the baseline's in the first half of them. */
+/** Training seeds start here: twenty for each experiment, five for each of its arms. */
 const FIRST_SEED = 1000
 
 interface Planned {
@@ -54,7 +64,8 @@ interface Planned {
   number: number
   /** Draws the experiment's problems. */
   taskSeed: number
-  seeds: { baseline: number[]; recipe: number[] }
+  /** Of each arm. */
+  seeds: number[][]
 }
 
 /** One finished experiment: a line of the file. */
@@ -64,14 +75,12 @@ interface Line extends Planned {
   model: string
   versions: Record<string, string>
   processor: string
-  delta: number
-  ci95: [number, number]
-  p: number
-  verdict: string
-  smallestEffect: number | null
-  perSeed: { baseline: number[]; recipe: number[] }
+  /** Of each further arm against the first. */
+  contrasts: { delta: number; ci95: [number, number]; p: number; verdict: string }[]
+  /** pass@1 of each arm's seeds. */
+  perSeed: number[][]
   baseRuns: number[]
-  noiseBand: number
+  /** As the first two arms show them. */
   components: Components
   seconds: number
 }
@@ -81,9 +90,10 @@ function planned(): Planned[] {
   return (['effect', 'null'] as const)
     .flatMap((kind) => Array.from({ length: designs[kind].experiments }, (_, i) => ({ kind, number: i + 1 })))
     .map((one, i) => {
-      const seeds = (offset: number) =>
-        Array.from({ length: designs[one.kind].seeds }, (_, s) => FIRST_SEED + 10 * i + offset + s)
-      return { ...one, taskSeed: i + 1, seeds: { baseline: seeds(0), recipe: seeds(5) } }
+      const { arms, seeds } = designs[one.kind]
+      const ofArm = (arm: number) =>
+        Array.from({ length: seeds }, (_, s) => FIRST_SEED + 20 * i + 5 * arm + s)
+      return { ...one, taskSeed: i + 1, seeds: arms.map((_, arm) => ofArm(arm)) }
     })
 }
 
@@ -92,59 +102,66 @@ const nameOf = ({ kind, number }: Planned) => `${kind} ${number}`
 // ---------------------------------------------------------------------------------------------------------------
 // One experiment.
 
-async function runOne(one: Planned, engineOf: (experiment: Experiment) => Promise<Engine>): Promise<Line> {
+function experimentOf({ kind, taskSeed }: Planned): Experiment {
+  const { arms, holdout, steps } = designs[kind]
+  const trainings: Record<string, { steps: number; learningRate?: number }> = {
+    untrained: { steps: 1, learningRate: 1e-9 },
+  }
+  return defineExperiment({
+    task: wordProblems({ train: TRAIN, holdout, seed: taskSeed }),
+    arms: Object.fromEntries(arms.map((arm) => [arm, { reads: own, train: trainings[arm] ?? { steps } }])),
+    evaluation: { baseRuns: BASE_RUNS, problemsAtOnce: 60 },
+    engine: { threads: 1 },
+  })
+}
+
+async function runOne(one: Planned, engines: Engines): Promise<Line> {
   const started = performance.now()
-  const design = designs[one.kind]
-  const define = (seeds: number[], train: { steps: number; learningRate?: number }) =>
-    defineExperiment({
-      task: wordProblems({ train: TRAIN, holdout: design.holdout, seed: one.taskSeed }),
-      arms: { baseline: { reads: own }, recipe: { reads: own } },
-      train,
-      evaluation: { baseRuns: BASE_RUNS, problemsAtOnce: 60 },
-      seeds,
-      engine: { threads: 1 },
-    })
-  const trained = { steps: design.steps }
-  const recipe = define(one.seeds.recipe, trained)
-  const baseline = define(
-    one.seeds.baseline,
-    one.kind === 'null' ? trained : { steps: 1, learningRate: 1e-9 },
-  )
-  const work: { experiment: Experiment; job: Job }[] = [
-    ...planJobs(baseline, ['baseline'])
-      .filter(({ name }) => name !== sharedBase)
-      .map((job) => ({ experiment: baseline, job })),
-    ...planJobs(recipe, ['recipe'])
-      .filter(({ trained }) => trained !== null)
-      .map((job) => ({ experiment: recipe, job })),
+  const { arms, steps } = designs[one.kind]
+  const experiment = experimentOf(one)
+  const jobs: Job[] = [
+    ...Array.from({ length: BASE_RUNS }, (_, run) => ({
+      name: `base-${run + 1}`,
+      arm: arms[0],
+      seed: null,
+      evaluationSeed: ['evaluation', 'base', run + 1],
+    })),
+    ...arms.flatMap((arm, a) =>
+      one.seeds[a].map((seed) => ({
+        name: `${arm}-s${seed}`,
+        arm,
+        seed,
+        evaluationSeed: ['evaluation', 'seed', seed],
+      })),
+    ),
   ]
-  const { train, holdout } = await recipe.task.load()
-  const engine = await engineOf(recipe)
+  const split = await experiment.task.load()
   const folder = mkdtempSync(join(tmpdir(), 'calibrate-'))
   try {
-    for (const { experiment, job } of work) {
-      await runJob({ engine, experiment, train, holdout, folder, onEvent: () => {} }, job)
-    }
-    const outcomes = await Promise.all(work.map(({ job }) => readOutcome(folder, job)))
-    const input = comparison(evaluationFacts(recipe), outcomes)!
-    const found = compare(input)
-    const perSeed = (arm: { perSeed: { mean: number }[] }) => arm.perSeed.map((seed) => seed.mean)
+    for (const job of jobs) await runJob({ engines, experiment, ...split, folder, onEvent: () => {} }, job)
+    const outcomes = await Promise.all(jobs.map((job) => readOutcome(folder, job)))
+    const scores = arms.map((arm) =>
+      outcomes.filter(({ job }) => job.seed !== null && job.arm === arm).map(scoresOf),
+    )
+    const means = (some: readonly SeedScores[]) =>
+      some.map(({ problems }) => mean(problems.map(({ scores }) => mean(scores))))
+    const baseRuns = means(outcomes.filter(({ job }) => job.seed === null).map(scoresOf))
+    const found = compareFamily({
+      arms: Object.fromEntries(arms.map((arm, a) => [arm, scores[a]])),
+      pairs: arms.slice(1).map((arm) => ({ arm, against: arms[0] })),
+      baseRuns,
+    })
     return {
       ...one,
-      steps: trained.steps,
-      holdout: holdout.length,
+      steps,
+      holdout: split.holdout.length,
       model: (await fingerprint(builtInModel)).slice(0, 12),
-      versions: versions(recipe),
+      versions: versions(experiment),
       processor: cpus()[0]?.model ?? 'unknown',
-      delta: found.delta,
-      ci95: found.ci95,
-      p: found.p,
-      verdict: found.verdict,
-      smallestEffect: found.smallestEffect,
-      perSeed: { baseline: perSeed(found.baseline), recipe: perSeed(found.recipe) },
-      baseRuns: [...input.baseRuns],
-      noiseBand: found.parts.noise!.band,
-      components: componentsOf(layOut(input.baseline, input.recipe)),
+      contrasts: found.map(({ delta, ci95, p, verdict }) => ({ delta, ci95, p, verdict })),
+      perSeed: scores.map(means),
+      baseRuns,
+      components: componentsOf(layOut(scores[0], scores[1])),
       seconds: (performance.now() - started) / 1000,
     }
   } finally {
@@ -152,19 +169,25 @@ async function runOne(one: Planned, engineOf: (experiment: Experiment) => Promis
   }
 }
 
+const scoresOf = ({ job, episodes }: JobOutcome): SeedScores => ({
+  seed: job.seed ?? Number(job.name.split('-')[1]),
+  problems: episodes.map((episode) => ({ id: episode.problemId, scores: finalScores(episode, 'each') })),
+})
+
 /** A child: runs what its parent sends, one at a time, on one engine. */
 function work(): void {
-  let engine: Promise<Engine> | undefined
+  let engines: Promise<Engines> | undefined
   // The engine's threads would outlive a parent that died.
   process.on('disconnect', () => process.exit())
   process.on('message', (one: Planned) => {
-    runOne(one, (experiment) => {
-      engine ??= openEngine(experiment)
-      return engine
-    }).then(
-      (line) => process.send!({ line }),
-      (error) => process.send!({ error: error instanceof Error ? String(error.stack) : String(error) }),
-    )
+    const experiment = experimentOf(one)
+    engines ??= findModels(experiment).then((found) => openEngines(experiment, found))
+    engines
+      .then((opened) => runOne(one, opened))
+      .then(
+        (line) => process.send!({ line }),
+        (error) => process.send!({ error: error instanceof Error ? String(error.stack) : String(error) }),
+      )
   })
 }
 
@@ -216,7 +239,8 @@ async function runAll(
         done++
         const elapsed = (performance.now() - started) / 60_000
         process.stderr.write(
-          `${nameOf(line)}: ${line.delta.toFixed(3)}, p ${line.p.toFixed(3)}, ${line.verdict}; ${line.seconds.toFixed(0)} s; ` +
+          `${nameOf(line)}: ${line.contrasts.map(({ delta, verdict }) => `${delta.toFixed(3)} ${verdict}`).join(', ')}; ` +
+            `${line.seconds.toFixed(0)} s; ` +
             `${done}/${left.length}, about ${((elapsed / done) * (left.length - done)).toFixed(0)} minutes left\n`,
         )
         next()
@@ -269,7 +293,11 @@ const share = <T>(items: readonly T[], holds: (item: T) => boolean): Share => {
   return { hits, of: items.length, share: hits / items.length, ci95: exact(hits, items.length) }
 }
 
-const moved = ({ verdict }: Line) => verdict === 'moved' || verdict === 'moved the wrong way'
+type Contrasted = Line['contrasts'][number]
+
+const moved = ({ verdict }: Contrasted) => verdict === 'moved' || verdict === 'moved the wrong way'
+/** The one contrast of an experiment with an effect. */
+const only = ({ contrasts: [first] }: Line) => first
 
 function summarise(lines: Line[]) {
   const nulls = lines.filter(({ kind }) => kind === 'null')
@@ -284,7 +312,8 @@ function summarise(lines: Line[]) {
       seed: average('seed'),
     }
   }
-  const effect = mean(effects.map(({ delta }) => delta))
+  const each = nulls.flatMap(({ contrasts }) => contrasts)
+  const effect = mean(effects.map((line) => only(line).delta))
   const sizes = (kind: Kind) => ({ problems: designs[kind].holdout, seeds: designs[kind].seeds, rollouts: 4 })
   const covers = ([low, high]: [number, number], truth: number) => low <= truth && truth <= high
   return {
@@ -292,32 +321,34 @@ function summarise(lines: Line[]) {
     versions: lines[0].versions,
     processors: [...new Set(lines.map(({ processor }) => processor))],
     null: {
-      falseMoved: share(nulls, moved),
-      excludesZero: share(nulls, ({ ci95 }) => !covers(ci95, 0)),
-      flat: share(nulls, ({ verdict }) => verdict === 'flat'),
+      /** Of experiments with any; of all contrasts. */
+      falseMoved: share(nulls, ({ contrasts }) => contrasts.some(moved)),
+      anyExcludesZero: share(nulls, ({ contrasts }) => contrasts.some(({ ci95 }) => !covers(ci95, 0))),
+      excludesZero: share(each, ({ ci95 }) => !covers(ci95, 0)),
+      flat: share(each, ({ verdict }) => verdict === 'flat'),
       /** How many p-values lie in each tenth of [0, 1]. */
       p: Array.from(
         { length: 10 },
-        (_, tenth) => nulls.filter(({ p }) => Math.min(9, Math.floor(10 * p)) === tenth).length,
+        (_, tenth) => each.filter(({ p }) => Math.min(9, Math.floor(10 * p)) === tenth).length,
       ),
-      meanDelta: mean(nulls.map(({ delta }) => delta)),
-      deltaStd: Math.sqrt(variance(nulls.map(({ delta }) => delta))),
-      halfWidth: mean(nulls.map(({ ci95: [low, high] }) => (high - low) / 2)),
-      seedStd: spread(nulls.flatMap(({ perSeed }) => [perSeed.baseline, perSeed.recipe])),
-      predictedMoved: predict(0, components(nulls), sizes('null')).moved,
-      passAt1: mean(nulls.flatMap(({ perSeed }) => [...perSeed.baseline, ...perSeed.recipe])),
+      meanDelta: mean(each.map(({ delta }) => delta)),
+      deltaStd: Math.sqrt(variance(each.map(({ delta }) => delta))),
+      halfWidth: mean(each.map(({ ci95: [low, high] }) => (high - low) / 2)),
+      seedStd: spread(nulls.flatMap(({ perSeed }) => perSeed)),
+      predictedMoved: predict(0, components(nulls), sizes('null'), { arms: 4, contrasts: 3 }).moved,
+      passAt1: mean(nulls.flatMap(({ perSeed }) => perSeed.flat())),
     },
     effect: {
-      moved: share(effects, ({ verdict }) => verdict === 'moved'),
-      excludesZero: share(effects, ({ ci95 }) => !covers(ci95, 0)),
-      wrongWay: share(effects, ({ verdict }) => verdict === 'moved the wrong way'),
+      moved: share(effects, (line) => only(line).verdict === 'moved'),
+      excludesZero: share(effects, (line) => !covers(only(line).ci95, 0)),
+      wrongWay: share(effects, (line) => only(line).verdict === 'moved the wrong way'),
       /** The true effect is not known: the mean over all experiments stands for it. */
       meanDelta: effect,
-      covers: share(effects, ({ ci95 }) => covers(ci95, effect)),
-      deltaStd: Math.sqrt(variance(effects.map(({ delta }) => delta))),
+      covers: share(effects, (line) => covers(only(line).ci95, effect)),
+      deltaStd: Math.sqrt(variance(effects.map((line) => only(line).delta))),
       predictedMoved: predict(effect, components(effects), sizes('effect')).moved,
-      untrained: mean(effects.flatMap(({ perSeed }) => perSeed.baseline)),
-      trained: mean(effects.flatMap(({ perSeed }) => perSeed.recipe)),
+      untrained: mean(effects.flatMap(({ perSeed: [first] }) => first)),
+      trained: mean(effects.flatMap(({ perSeed: [, second] }) => second)),
     },
     secondsEach: { null: mean(nulls.map((l) => l.seconds)), effect: mean(effects.map((l) => l.seconds)) },
     experiments: lines,
@@ -336,51 +367,48 @@ function page(s: Summary): string {
   const row = (line: Line) => [
     `${line.number}`,
     `${line.taskSeed}`,
-    line.seeds.baseline.join(', '),
-    line.seeds.recipe.join(', '),
-    line.perSeed.baseline.map(three).join(', '),
-    line.perSeed.recipe.map(three).join(', '),
-    `${signed(line.delta)} [${signed(line.ci95[0])}, ${signed(line.ci95[1])}]`,
-    three(line.noiseBand),
-    three(line.p),
-    line.verdict,
+    line.seeds.map((seeds) => seeds[0]).join(', '),
+    line.perSeed.map((seeds) => seeds.map(three).join(' ')).join(', '),
+    line.contrasts
+      .map(({ delta, ci95 }) => `${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}]`)
+      .join(', '),
+    line.contrasts.map(({ p }) => three(p)).join(', '),
+    line.contrasts.map(({ verdict }) => verdict).join(', '),
   ]
   const head = [
     '#',
     'task seed',
-    'baseline seeds',
-    'recipe seeds',
-    'baseline pass@1',
-    'recipe pass@1',
-    'difference',
-    'band',
+    "arms' first seeds",
+    'pass@1 by arm and seed',
+    'differences',
     'p',
-    'verdict',
+    'verdicts',
   ]
   const of = (kind: Kind) => s.experiments.filter((line) => line.kind === kind)
   const { null: none, effect } = s
   const minutes = (of('null').length * s.secondsEach.null + of('effect').length * s.secondsEach.effect) / 60
   return `# Calibration of the verdict on real training
 
-Written by \`npm run calibrate:training\` (\`scripts/calibrate-training.ts\`); every figure also in
+Written by \`npm run calibrate:training\` (\`bench/calibrate-training.ts\`); every figure also in
 \`bench/results/calibration-training.json\`. Where [calibration.md](calibration.md) simulates scores, these are whole
 experiments with the built-in policy (\`${s.model}\`) in its own settings: real GRPO training, real evaluations of 4 replies
 a problem, ${BASE_RUNS} evaluations of the base. Each has training and held-out problems, training seeds and evaluations of its
 own, so they are independent of one another. On one thread (${s.processors.join('; ')}) an experiment took ${s.secondsEach.null.toFixed(0)} seconds, one with an effect
 ${s.secondsEach.effect.toFixed(0)}: ${minutes.toFixed(0)} minutes of one core in all.
 
-## The same arm twice
+## Four equal arms
 
-${of('null').length} experiments in which both arms read their own note and are trained for ${designs.null.steps} steps with ${designs.null.seeds} seeds each, and evaluated
-on ${designs.null.holdout} held-out problems: the true difference is 0.
+${of('null').length} experiments of four arms that all read their own note and are trained for ${designs.null.steps} steps with ${designs.null.seeds} seeds each, and evaluated
+on ${designs.null.holdout} held-out problems. Three are compared with the first, as one family: all true differences are 0.
 
 ${table(
   ['what', 'found'],
   [
-    ['false `moved`, either way', said(none.falseMoved)],
-    ['95% interval excludes 0', said(none.excludesZero)],
+    ['experiments with any false `moved`, either way', said(none.falseMoved)],
+    ['experiments with any interval that excludes 0', said(none.anyExcludesZero)],
+    ['intervals that exclude 0', said(none.excludesZero)],
     ['`flat`', said(none.flat)],
-    ['predicted false `moved` at these variances', `${percent(none.predictedMoved)}%`],
+    ['predicted false `moved` of a contrast at these variances', `${percent(none.predictedMoved)}%`],
     ['mean difference', `${signed(none.meanDelta)}, standard deviation ${three(none.deltaStd)}`],
     ['mean half-width of the interval', three(none.halfWidth)],
     ['standard deviation between seeds of an arm, as observed', three(none.seedStd)],
@@ -388,7 +416,7 @@ ${table(
   ],
 )}
 
-Intervals of shares are exact (Clopper and Pearson 1934). How many p-values fall into each tenth:
+Intervals of shares are exact (Clopper and Pearson 1934). How many of the adjusted p-values fall into each tenth:
 
 ${table(
   none.p.map((_, i) => `${(i / 10).toFixed(1)}-${((i + 1) / 10).toFixed(1)}`),

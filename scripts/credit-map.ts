@@ -1,0 +1,224 @@
+/**
+ * Makes docs/credit-map.md's tables and docs/images/credit-map.svg from the stored cells of the map of credit
+ * (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
+ * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
+ */
+import { readFile } from 'node:fs/promises'
+import { z } from 'zod'
+import { type Cell, cellSchema } from '../bench/credit-map-cell.ts'
+import { writeFileAtomic } from '../src/files.ts'
+import { type Contrast, compareFamily, type SeedScores } from '../src/stats/index.ts'
+import { replaceSections, table } from './markdown.ts'
+
+const at = (path: string) => new URL(`../${path}`, import.meta.url).pathname
+
+const worldNames = ['word-problems', 'clues', 'insight'] as const
+const ruleNames = ['readersOnly', 'ownAnswer', 'team', 'readersOf', 'subsets', 'replay', 'rescore', 'mix']
+const REPLIES = 4
+
+const predicted = z.looseObject({
+  ...Object.fromEntries(
+    worldNames.map((world) => [
+      world,
+      z.record(z.string(), z.object({ low: z.number(), high: z.number(), why: z.string() })),
+    ]),
+  ),
+})
+const predictions = predicted.parse(
+  JSON.parse(await readFile(at('bench/credit-map-predictions.json'), 'utf8')),
+) as Record<string, Record<string, { low: number; high: number; why: string }>>
+
+const cells = (await readFile(at('bench/results/credit-map.jsonl'), 'utf8'))
+  .split('\n')
+  .filter(Boolean)
+  .map((line) => cellSchema.parse(JSON.parse(line)))
+
+const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+const fixed = (value: number | null) => (value === null ? '' : value.toFixed(3))
+
+const of = (world: string, rule: string) =>
+  cells.filter((cell) => cell.world === world && cell.rule === rule).sort((a, b) => a.seed - b.seed)
+
+const scoresOf = ({ seed, right }: Cell): SeedScores => ({
+  seed,
+  problems: [...right].map((digit, p) => ({
+    id: `${p}`,
+    scores: Array.from({ length: REPLIES }, (_, i) => (i < Number(digit) ? 1 : 0)),
+  })),
+})
+
+/** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
+function contrastsOf(world: string): Contrast[] {
+  const known = ruleNames.filter((rule) => of(world, rule).length > 0)
+  if (!known.includes('readersOnly') || known.length < 2) return []
+  return compareFamily({
+    arms: Object.fromEntries(known.map((rule) => [rule, of(world, rule).map(scoresOf)])),
+    pairs: known.filter((rule) => rule !== 'readersOnly').map((arm) => ({ arm, against: 'readersOnly' })),
+    baseRuns: of(world, 'base').map(({ passAt1 }) => passAt1),
+    alpha: 0.05 / worldNames.length,
+  })
+}
+
+const contrasts = Object.fromEntries(worldNames.map((world) => [world, contrastsOf(world)]))
+
+/** A count of the evaluation, in the mean over seeds; null where it has none. */
+function count(some: readonly Cell[], name: string): number | null {
+  const values = some.map(({ counts }) => counts[name]).filter((value) => typeof value === 'number')
+  return values.length === 0 ? null : mean(values)
+}
+
+function worldTable(world: string): string {
+  const rows = ['base', ...ruleNames].flatMap((rule) => {
+    const some = of(world, rule)
+    if (some.length === 0) return []
+    const found = contrasts[world].find(({ arm }) => arm === rule)
+    const guess = predictions[world][rule]
+    const held = found && guess && found.delta >= guess.low && found.delta <= guess.high
+    const { sampled, scored, trained } = some[0].tokens
+    return [
+      [
+        rule === 'base' ? 'untrained' : rule,
+        `${some.length}`,
+        fixed(mean(some.map(({ passAt1 }) => passAt1))),
+        found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : '',
+        found?.verdict ?? '',
+        guess ? `${signed(guess.low)} to ${signed(guess.high)}${found ? (held ? '' : ', missed') : ''}` : '',
+        fixed(count(some, 'noteAcc')),
+        world === 'word-problems' ? '' : fixed(mean(some.map(({ carries }) => carries ?? 0))),
+        fixed(count(some, 'notesCut')),
+        (count(some, 'noteChars') ?? 0).toFixed(0),
+        fixed(count(some, 'rescued')),
+        fixed(count(some, 'misled')),
+        rule === 'base' ? '' : `${((sampled + scored + trained) / 1000).toFixed(0)}k`,
+        rule === 'base' ? '' : (mean(some.map(({ seconds }) => seconds.train)) / some[0].steps).toFixed(2),
+      ],
+    ]
+  })
+  const head = [
+    'rule',
+    'seeds',
+    'pass@1',
+    'difference to readersOnly',
+    'verdict',
+    'predicted',
+    'notes right',
+    world === 'clues' ? 'notes that tell their part' : world === 'insight' ? 'notes with a trial' : '',
+    'notes cut',
+    'note chars',
+    'rescued',
+    'misled',
+    'tokens',
+    's a step',
+  ]
+  const empty = head.indexOf('')
+  const kept = (row: readonly string[]) => row.filter((_, i) => i !== empty)
+  return table(kept(head), rows.map(kept))
+}
+
+/** Three boards before training and after it, under the rule that was best in its world. */
+function boardsOf(world: string): string {
+  const best = [...contrasts[world]].sort((a, b) => b.delta - a.delta)[0]
+  if (!best) return ''
+  const [before] = of(world, 'base')
+  const [after] = of(world, best.arm)
+  const shown = z.object({
+    problem: z.object({ question: z.string(), gold: z.string(), parts: z.array(z.string()).optional() }),
+    rounds: z.array(z.array(z.object({ text: z.string(), correct: z.boolean(), cut: z.boolean() }))),
+  })
+  const board = (cell: Cell | undefined, i: number) => {
+    if (!cell?.boards[i]) return '(not stored)'
+    const { rounds } = shown.parse(cell.boards[i])
+    const line = ({ text, correct, cut }: (typeof rounds)[number][number]) =>
+      `${correct ? '+' : '-'} ${text.replaceAll('\n', ' / ')}${cut ? ' [cut]' : ''}`
+    return `notes\n${rounds[0].map(line).join('\n')}\nreplies\n${rounds[1].map(line).join('\n')}`
+  }
+  return [0, 1, 2]
+    .map((i) => {
+      const { problem } = shown.parse((after ?? before).boards[i])
+      const told = problem.parts ? ` (dealt: ${problem.parts.join(' | ')})` : ''
+      return [
+        `**${problem.question}**${told} Gold: ${problem.gold}.`,
+        '',
+        '```text',
+        `before training\n${board(before, i)}`,
+        '',
+        `after, ${best.arm}, seed ${after.seed}\n${board(after, i)}`,
+        '```',
+      ].join('\n')
+    })
+    .join('\n\n')
+}
+
+/** Worlds by rules: each difference with its simultaneous interval, and what was predicted as a band. */
+function picture(): string {
+  const width = 960
+  const [left, row, top] = [130, 26, 40]
+  const panel = (width - left - 20) / worldNames.length
+  const rules = ruleNames.filter((rule) => rule !== 'readersOnly')
+  const height = top + rules.length * row + 40
+  const parts: string[] = []
+  worldNames.forEach((world, w) => {
+    const found = contrasts[world]
+    const guesses = Object.values(predictions[world])
+    const most = Math.max(
+      0.05,
+      ...found.flatMap(({ ci95 }) => ci95.map(Math.abs)),
+      ...guesses.flatMap(({ low, high }) => [Math.abs(low), Math.abs(high)]),
+    )
+    const from = left + w * panel
+    const x = (value: number) => from + panel / 2 + (value / most) * (panel / 2 - 16)
+    parts.push(`<text x="${from + panel / 2}" y="20" text-anchor="middle" class="h">${world}</text>`)
+    parts.push(`<line x1="${x(0)}" x2="${x(0)}" y1="${top - 8}" y2="${height - 36}" class="zero"/>`)
+    for (const tick of [-most, 0, most]) {
+      parts.push(`<text x="${x(tick)}" y="${height - 18}" text-anchor="middle">${signed(tick)}</text>`)
+    }
+    rules.forEach((rule, r) => {
+      const y = top + r * row
+      const guess = predictions[world][rule]
+      if (guess) {
+        parts.push(
+          `<rect x="${x(guess.low)}" y="${y - 8}" width="${x(guess.high) - x(guess.low)}" height="16" class="guess"/>`,
+        )
+      }
+      const one = found.find(({ arm }) => arm === rule)
+      if (!one) return
+      const kind = one.verdict === 'moved' ? 'up' : one.verdict === 'moved the wrong way' ? 'down' : 'none'
+      parts.push(
+        `<line x1="${x(one.ci95[0])}" x2="${x(one.ci95[1])}" y1="${y}" y2="${y}" class="${kind}"/>`,
+        `<circle cx="${x(one.delta)}" cy="${y}" r="4" class="${kind}"/>`,
+      )
+    })
+  })
+  rules.forEach((rule, r) => {
+    parts.push(`<text x="${left - 10}" y="${top + r * row + 4}" text-anchor="end">${rule}</text>`)
+  })
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="Difference of pass@1 to readers alone, by world and rule">`,
+    '<style>svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#222}.h{font-weight:600}.zero{stroke:#999}.guess{fill:#d8dee9}',
+    'line.up{stroke:#0a7d4f;stroke-width:2}circle.up{fill:#0a7d4f}line.down{stroke:#b3261e;stroke-width:2}circle.down{fill:#b3261e}',
+    'line.none{stroke:#555;stroke-width:2}circle.none{fill:#555}</style>',
+    ...parts,
+    '</svg>',
+    '',
+  ].join('\n')
+}
+
+await writeFileAtomic(at('docs/images/credit-map.svg'), picture())
+const machines = [...new Set(cells.map(({ machine }) => machine))].join('; ')
+const seeds = Math.max(...cells.map(({ seed }) => seed))
+const used = Object.entries(cells[0].versions).map(([name, version]) => `${name} ${version}`)
+await replaceSections(at('docs/credit-map.md'), {
+  'made of':
+    `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
+    `${used.join(', ')}.`,
+  ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
+  ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world)])),
+})
+for (const world of worldNames) {
+  for (const { arm, delta, ci95, verdict } of contrasts[world]) {
+    console.log(
+      `${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}] ${verdict}`,
+    )
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * Jobs at a time on the CPU, each in a process of its own (job-worker.ts): in one process they would wait for each other
+ * wherever one of them tokenises, grades or writes.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { UserError } from '../errors.ts'
+import type { JobContext } from '../experiment/job.ts'
+import type { Job } from '../record/plan.ts'
+import type { WorkerMessage, WorkerStart } from './job-worker.ts'
+
+export interface JobPool {
+  runJob(context: JobContext, job: Job): Promise<void>
+  close(): void
+}
+
+/** Beside this file, from source or built, whichever runs. */
+const worker = fileURLToPath(
+  new URL(`./job-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url),
+)
+
+export function openJobPool(start: WorkerStart): JobPool {
+  const idle: ChildProcess[] = []
+  const all = new Set<ChildProcess>()
+  const fresh = (): ChildProcess => {
+    const child = fork(worker, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    all.add(child)
+    child.once('exit', () => all.delete(child))
+    child.send({ start })
+    return child
+  }
+  return {
+    async runJob({ onEvent, signal }, job) {
+      const child = idle.pop() ?? fresh()
+      let abort = () => {}
+      try {
+        await new Promise<void>((resolve, reject) => {
+          child.once('exit', (code, killed) => {
+            reject(new UserError(`the process of ${job.name} ended by itself (${killed ?? `code ${code}`})`))
+          })
+          child.on('message', (message: WorkerMessage) => {
+            if (message.type === 'event') onEvent(message.event)
+            else if (message.type === 'done') resolve()
+            else reject(failureOf(message))
+          })
+          abort = () => reject(signal?.reason)
+          signal?.addEventListener('abort', abort)
+          child.send({ job })
+        })
+        child.removeAllListeners('message')
+        child.removeAllListeners('exit')
+        child.once('exit', () => all.delete(child))
+        idle.push(child)
+      } catch (error) {
+        // It may still be at work, and what it keeps is whole at any moment.
+        child.removeAllListeners('message')
+        child.kill('SIGKILL')
+        throw error
+      } finally {
+        signal?.removeEventListener('abort', abort)
+      }
+    },
+    close() {
+      for (const child of all) child.kill('SIGKILL')
+    },
+  }
+}
+
+function failureOf({ message, user, stack }: Extract<WorkerMessage, { type: 'failed' }>): Error {
+  const failure = user ? new UserError(message) : new Error(message)
+  failure.stack = stack
+  return failure
+}

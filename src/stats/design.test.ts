@@ -1,0 +1,76 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { random } from '../random.ts'
+import { seedSpreadOf } from './design.ts'
+import { pValue } from './interval.ts'
+
+/** An arm's seeds as a spread knows them. */
+const seedsOf = (count: number, seedVariance: number, interaction = 0.02) => ({
+  seeds: Array.from({ length: count }, (_, seed) => seed),
+  seedVariance,
+  interaction,
+})
+
+const variances = fc.array(fc.double({ min: 1e-5, max: 0.01, noNaN: true }), { minLength: 3, maxLength: 6 })
+
+describe('the spread between seeds', () => {
+  it('of two arms alone is the sum of each one’s over its seeds, whatever they are', () => {
+    const { seeds, pooled } = seedSpreadOf([seedsOf(4, 0.001), seedsOf(4, 0.009, 0.04)], [], 100)
+    expect(pooled).toBe(false)
+    expect(seeds!.variance).toBeCloseTo(0.0025, 12)
+    expect(seeds!.floor).toBeCloseTo(0.06 / 400, 12)
+    expect(seeds!.df).toBe(6)
+  })
+
+  it('is pooled over arms that spread alike: their mean, with the degrees of freedom of all', () => {
+    const arms = [0.002, 0.002, 0.003, 0.003].map((variance) => seedsOf(3, variance))
+    const { seeds, pooled } = seedSpreadOf(arms.slice(0, 2), arms.slice(2), 100)
+    expect(pooled).toBe(true)
+    expect(seeds!.variance).toBeCloseTo((2 * 0.0025) / 3, 12)
+    expect(seeds!.df).toBe(8)
+    // The other way about, the sides' own is the larger, and stays.
+    const other = seedSpreadOf(arms.slice(2), arms.slice(0, 2), 100)
+    expect(other.pooled).toBe(true)
+    expect(other.seeds!.variance).toBeCloseTo((2 * 0.003) / 3, 12)
+    expect(other.seeds!.df).toBe(8)
+  })
+
+  it('is never below the sides’ own, and theirs alone where one spreads much more than the others', () => {
+    fc.assert(
+      fc.property(variances, fc.integer({ min: 2, max: 5 }), (drawn, count) => {
+        const arms = drawn.map((variance) => seedsOf(count, variance))
+        const [sides, others] = [arms.slice(0, 2), arms.slice(2)]
+        const own = seedSpreadOf(sides, [], 100).seeds!
+        const { seeds, pooled } = seedSpreadOf(sides, others, 100)
+        expect(seeds!.variance).toBeGreaterThanOrEqual(own.variance * (1 - 1e-12))
+        expect(seeds!.df).toBe(pooled ? arms.length * (count - 1) : own.df)
+        const wild = [seedsOf(count, 1000 * Math.max(...drawn)), sides[1]]
+        expect(seedSpreadOf(wild, others, 100)).toEqual(seedSpreadOf(wild, [], 100))
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('takes arms of one seed for what they are', () => {
+    const [two, one] = [seedsOf(2, 0.001), seedsOf(1, 0)]
+    expect(seedSpreadOf([two, one], [two], 100)).toEqual({ seeds: null, pooled: false })
+    expect(seedSpreadOf([two, two], [one], 100)).toEqual(seedSpreadOf([two, two], [], 100))
+  })
+
+  it('does not count the seeds of the larger of two arms for the smaller one', () => {
+    // 2 seeds against 20, all of one spread: 5 percent, where all degrees of freedom counted as the mean's give 19.
+    const draw = random('other sizes')
+    const chiSquare = (df: number) =>
+      Array.from({ length: df }, () => draw.normal() ** 2).reduce((sum, square) => sum + square, 0)
+    const sims = 1500
+    let missed = 0
+    for (let sim = 0; sim < sims; sim++) {
+      const sides = [2, 20].map((count) => seedsOf(count, chiSquare(count - 1) / (count - 1), 0))
+      const { seeds } = seedSpreadOf(sides, [], 100)
+      const delta = Math.sqrt(1 / 2 + 1 / 20) * draw.normal()
+      if (pValue(delta, { problems: { variance: 1e-6, df: 99 }, seeds }) < 0.05) missed++
+    }
+    expect(missed / sims).toBeLessThan(0.05 + 3 * Math.sqrt((0.05 * 0.95) / sims))
+    expect(missed / sims).toBeGreaterThan(0.01)
+  })
+})

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest'
+import { damagedFolders } from './folders.ts'
+import { fullDisks } from './full-disks.ts'
+import { twoWriters } from './two-writers.ts'
+
+describe('a campaign, cut short,', () => {
+  it('of damaged folders finds nothing', async () => {
+    const { outcomes, failures } = await damagedFolders({ seed: 2, rounds: 60 })
+    expect(failures).toEqual([])
+    expect(Object.keys(outcomes)).toEqual(
+      expect.arrayContaining(['finished: all ended', 'stopped: some ended', 'staged: refused']),
+    )
+  })
+
+  it.runIf(process.platform === 'linux')('of writers that are killed finds nothing', async () => {
+    const { kills, failures } = await twoWriters({ seed: 2, rounds: 1, kills: 2 })
+    expect(failures).toEqual([])
+    expect(kills).toBeGreaterThan(0)
+  })
+
+  it.runIf(process.platform === 'linux')('of disks that become full finds nothing', async () => {
+    const { full, failures } = await fullDisks({ seed: 2, rounds: 4 })
+    expect(failures).toEqual([])
+    expect(full).toBeGreaterThan(0)
+  })
+})
