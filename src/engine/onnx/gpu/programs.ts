@@ -19,6 +19,9 @@ import {
 import { type Draws, draw } from './sampling.ts'
 import { FRUGAL } from './sizes.ts'
 
+/** What the programs of a GPU's lane are emitted for. */
+export type GpuTarget = Target & Required<Pick<Target, 'precision' | 'context'>>
+
 /** Projections that read the same input, computed as one product: their weights stand under each other. */
 interface Group {
   name: string

@@ -1,0 +1,129 @@
+/**
+ * What stands on the device of a GPU's lane: programs, each compiled once, and tensors, which are made, copied to and from,
+ * and given back.
+ */
+import { emit } from '../../graph/emit.ts'
+import { input } from '../../graph/tensor.ts'
+import {
+  type Binding,
+  type HostArray,
+  hostTensor,
+  type NativeProgram,
+  type NativeTensor,
+  type NativeType,
+  nativeProgram,
+  type Provider,
+} from '../native.ts'
+import type { Values } from '../session.ts'
+
+export type Tensors = Record<string, NativeTensor>
+
+export interface Memory {
+  /** The program of that name, built when it is first asked for. */
+  program(name: string, build: () => Uint8Array, recorded?: boolean): NativeProgram
+  /** Lets go of the programs whose names begin so. */
+  forget(prefix: string): void
+  /** Copies an array to the device, into a tensor that is there or a new one. */
+  place(data: HostArray, dims: readonly number[], into?: NativeTensor): NativeTensor
+  /** Copies a tensor into an array. */
+  read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): A
+}
+
+export function openMemory(provider: Provider, threads: number): Memory {
+  const programs = new Map<string, NativeProgram>()
+  const memory: Memory = {
+    program(name, build, recorded = false) {
+      let found = programs.get(name)
+      if (found === undefined) {
+        found = nativeProgram(build(), { provider, threads, recorded })
+        programs.set(name, found)
+      }
+      return found
+    },
+    forget(prefix) {
+      for (const name of [...programs.keys()].filter((name) => name.startsWith(prefix))) {
+        programs.get(name)?.release()
+        programs.delete(name)
+      }
+    },
+    place(data, dims, into) {
+      const dtype = typeOf(data)
+      const to = into ?? copier(dtype, dims.length).tensor(dtype, dims)
+      const source = hostTensor(dtype, data, dims)
+      try {
+        copy(source, to)
+      } catch (error) {
+        if (into === undefined) to.dispose()
+        throw error
+      } finally {
+        source.dispose()
+      }
+      return to
+    },
+    read(tensor, into) {
+      const host = hostTensor(tensor.dtype, into, tensor.dims)
+      copy(tensor, host)
+      host.dispose()
+      return into
+    },
+  }
+  const copier = (dtype: NativeType, rank: number) => {
+    const dims = Array.from({ length: rank }, (_, axis) => `d${axis}`)
+    return memory.program(`copy ${dtype} ${rank}`, () => emit('copy', { copy: input('source', dims, dtype) }))
+  }
+  const copy = (source: NativeTensor, to: NativeTensor) =>
+    once(copier(source.dtype, source.dims.length).bind([{ source }], { copy: to }))
+  return memory
+}
+
+/** Runs a binding and gives it back. */
+export function once(binding: Binding): void {
+  try {
+    binding.run()
+  } finally {
+    binding.dispose()
+  }
+}
+
+/** What `make` makes of tensors; where one of them does not fit, those before it are given back. */
+export function wholly<T>(make: (kept: (tensor: NativeTensor) => NativeTensor) => T): T {
+  const made: NativeTensor[] = []
+  try {
+    return make((tensor) => {
+      made.push(tensor)
+      return tensor
+    })
+  } catch (error) {
+    for (const tensor of made) tensor.dispose()
+    throw error
+  }
+}
+
+/** Tensors as the outputs that become them. */
+export const next = (tensors: Tensors): Tensors =>
+  Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [`next ${name}`, tensor]))
+
+export function dispose(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose()
+}
+
+export const int64 = (values: readonly number[], dims: readonly number[]): NativeTensor =>
+  hostTensor('int64', BigInt64Array.from(values, BigInt), dims)
+
+/** 0, 1, 2, ... */
+export const upTo = (count: number): Int32Array => Int32Array.from({ length: count }, (_, i) => i)
+
+/** Inputs of a run over the host's memory. */
+export function hosted(values: Values): Tensors {
+  const tensors = Object.entries(values).map(([name, { data, dims }]): [string, NativeTensor] => {
+    const array = data as HostArray
+    return [name, hostTensor(typeOf(array), array, dims)]
+  })
+  return Object.fromEntries(tensors)
+}
+
+function typeOf(data: HostArray): NativeType {
+  if (data instanceof Int32Array) return 'int32'
+  if (data instanceof BigInt64Array) return 'int64'
+  return data instanceof Uint16Array ? 'float16' : 'float32'
+}

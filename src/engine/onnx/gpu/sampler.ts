@@ -1,0 +1,283 @@
+/**
+ * Sampling on a GPU. On CUDA a step is recorded once for each set of the tensors that it reads and writes, and replayed;
+ * this keeps what was recorded, and goes on without where a device cannot record.
+ */
+import { type Random, random } from '../../../random.ts'
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import type { Completion, SampleRequest } from '../../contract.ts'
+import { checkDrawn, type Sampling } from '../generate.ts'
+import type { GenerateJob, Lane } from '../lane.ts'
+import { hostTensor, type NativeProgram } from '../native.ts'
+import { halvingOnLack, lacksMemory } from '../sequences.ts'
+import type { Adapters } from './adapters.ts'
+import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
+import { type GpuTarget, prefillProgram, stepProgram } from './programs.ts'
+import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
+import { openStates } from './states.ts'
+
+/** Steps between looks at what was drawn: each waits for the device. */
+const LOOK = 16
+/**
+ * Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. WebGPU's
+ * sizes stand on a ladder.
+ */
+export const ROOM = 64
+/**
+ * Steps that may be computed beyond those asked for: the first time a step is run it is also recorded, for which ONNX
+ * Runtime runs it a few times over, at most eight.
+ */
+export const SPARE = 8
+/** Steps that are recorded, each for the tensors of one shape, before all are let go of. */
+const RECORDINGS = 64
+export interface Sampler {
+  generate: Lane['generate']
+}
+
+/** `plain`: the graphs are WebGPU's, wherever they run. */
+export function openSampler({
+  config,
+  target,
+  memory,
+  resident,
+  adapters,
+  plain,
+}: {
+  config: ModelConfig
+  target: GpuTarget
+  memory: Memory
+  /** The model's own weights on the device. */
+  resident: Tensors
+  adapters: Adapters
+  plain: boolean
+}): Sampler {
+  const inPlace = !plain
+  const states = openStates(config, target, memory, inPlace)
+  const recordings = new Map<string, number>()
+  // On CUDA; the CPU, where its graphs are tested, takes no notice.
+  let records = !plain
+
+  /** Sizes of a generation: of padded prompts, of the steps there is room for, and of the caches. */
+  const sizesOf = (longest: number, steps: number): { time: number; rows: number; window: number } => {
+    if (!plain) {
+      const rows = steps + SPARE
+      return { time: longest, rows, window: Math.ceil((longest + rows) / ROOM) * ROOM }
+    }
+    const time = rungAbove(longest)
+    // No operator makes room for nothing.
+    return { time, rows: rungAbove(steps), window: rungAbove(Math.max(longest + steps, time + 1)) }
+  }
+
+  const stepOf = (nucleus: boolean): NativeProgram => {
+    try {
+      return memory.program(
+        `step, nucleus ${nucleus}`,
+        () => stepProgram(config, { nucleus }, target),
+        records,
+      )
+    } catch (error) {
+      throw records ? new CannotRecord(error) : error
+    }
+  }
+
+  const forgetSteps = () => {
+    memory.forget('step')
+    recordings.clear()
+  }
+
+  const generate = (job: GenerateJob, slots: readonly Slot[], check: () => void): void => {
+    const { sampling } = job
+    const { maxTokens: steps } = sampling
+    const samples = slots.length
+    const nucleus = sampling.topP < 1
+    if (recordings.size === RECORDINGS) forgetSteps()
+    const step = stepOf(nucleus)
+    const prefill = memory.program('prefill', () => prefillProgram(config, target))
+    const requests = [...new Set(slots.map(({ request }) => request))]
+    const { time, rows, window } = sizesOf(Math.max(...requests.map(({ prompt }) => prompt.length)), steps)
+    const fused = adapters.fusedOf(job)
+    const { number, fixed, caches, turns } = states.of(prefill, samples, window, rows)
+
+    const uniforms = new Float32Array(rows * samples)
+    for (let at = 0; at < steps; at++) {
+      slots.forEach((slot, s) => {
+        uniforms[at * samples + s] = slot.random.next()
+      })
+    }
+    memory.place(Int32Array.of(0), [1], turns[0].at)
+    memory.place(uniforms, [rows, samples], fixed.uniforms)
+    memory.place(Float32Array.of(sampling.temperature), [], fixed.temperature)
+    memory.place(Float32Array.of(sampling.topP), [], fixed.topP)
+
+    const tokens = new Int32Array(requests.length * time)
+    requests.forEach(({ prompt }, row) => {
+      tokens.set(prompt, row * time)
+    })
+    const ends = requests.map(({ prompt }) => prompt.length - 1)
+    const numberOf = new Map(requests.map((request, i) => [request, i]))
+    const int32 = (values: readonly number[]) => hostTensor('int32', Int32Array.from(values), [values.length])
+    const prompts: Tensors = {
+      tokens: hostTensor('int32', tokens, [requests.length, time]),
+      ends: int32(ends),
+      endRows: int32(ends.map((end, row) => row * time + end)),
+      sampleOf: int32(slots.map(({ request }) => numberOf.get(request) as number)),
+      room: hostTensor('float32', new Float32Array(window - time), [window - time]),
+      // For attention in plain operators.
+      order: hostTensor('int32', upTo(time), [time]),
+      positions: int64(
+        requests.flatMap(() => [...upTo(time)]),
+        [requests.length, time],
+      ),
+    }
+    const { logits, last } = turns[0]
+    try {
+      once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
+    } finally {
+      dispose(prompts)
+    }
+
+    const key = `${nucleus} ${fused.number} ${number}`
+    const recording = recordings.get(key) ?? recordings.size + 1
+    recordings.set(key, recording)
+    const positionsAt = (at: number) =>
+      int64(
+        slots.map(({ request }) => request.prompt.length + at),
+        [samples, 1],
+      )
+    const positions = positionsAt(0)
+    const bind = ([from, to]: readonly [Tensors, Tensors]) =>
+      step.bind([{ positions }, from, caches, fixed, fused.tensors, resident], next({ ...to, ...caches }))
+    const bindings = inPlace ? [bind(turns)] : [bind(turns), bind([turns[1], turns[0]])]
+    let latest = turns[0]
+    const drawn = new Int32Array(rows * samples)
+    let run = 0
+    try {
+      for (let call = 0; run < steps; call++) {
+        const binding = bindings[call % bindings.length]
+        if (plain) {
+          const now = positionsAt(call)
+          binding.give('positions', now)
+          now.dispose()
+        }
+        try {
+          binding.run(records ? recording : undefined)
+        } catch (error) {
+          throw records && call === 0 && !lacksMemory(error) ? new CannotRecord(error) : error
+        }
+        latest = turns[(call + 1) % 2]
+        run = run === 0 ? memory.read(latest.at, new Int32Array(1))[0] : run + 1
+        if (run % LOOK !== 0 && run < steps) continue
+        check()
+        memory.read(latest.drawn, drawn)
+        const stopped = (sample: number) => {
+          for (let at = 0; at < Math.min(run, steps); at++)
+            if (sampling.stop.includes(drawn[at * samples + sample])) return true
+          return false
+        }
+        if (slots.every((_, sample) => stopped(sample))) break
+      }
+    } finally {
+      for (const binding of bindings) binding.dispose()
+      positions.dispose()
+    }
+    const logprobs = memory.read(latest.logprobs, new Float32Array(rows * samples))
+    const samplingLogprobs = memory.read(latest.samplingLogprobs, new Float32Array(rows * samples))
+    take(slots, sampling, { drawn, logprobs, samplingLogprobs }, Math.min(run, steps))
+  }
+
+  return {
+    async generate(job, onTokens, check) {
+      const slots = job.requests.flatMap((request, group) =>
+        request.seeds.map((seed, sample) => ({ request, group, sample, seed })),
+      )
+      const groups: Completion[][] = job.requests.map(() => [])
+      const attempt = (started: readonly Slot[]) => {
+        try {
+          generate(job, started, check)
+        } catch (error) {
+          // Half of the samples would find the caches of all of them in their way.
+          if (lacksMemory(error)) states.letGoOfAll()
+          throw error
+        }
+      }
+      const perform = async (some: readonly (typeof slots)[number][]) => {
+        check()
+        let started = some.map(fresh)
+        try {
+          attempt(started)
+        } catch (error) {
+          if (!(error instanceof CannotRecord)) throw error
+          process.stderr.write(
+            `A sampling step cannot be recorded here, going on without: ${error.message}\n`,
+          )
+          records = false
+          forgetSteps()
+          started = some.map(fresh)
+          attempt(started)
+        }
+        onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
+        some.forEach(({ group, sample }, i) => {
+          groups[group][sample] = started[i].completion
+        })
+      }
+      const longest = Math.max(...job.requests.map(({ prompt }) => prompt.length))
+      const most = plain ? promptsAtOnce(config, target.precision, longest) : Number.POSITIVE_INFINITY
+      for (const part of withFewPrompts(slots, most)) {
+        await halvingOnLack(part, 'samples', perform)
+      }
+      return groups
+    },
+  }
+}
+
+class CannotRecord extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+/** One sample on its way. */
+interface Slot {
+  request: SampleRequest
+  /** Its number within the request. */
+  sample: number
+  seed: number
+  random: Random
+  completion: Completion
+}
+
+/** A sample at its start, where a second try begins anew too. */
+function fresh({ request, sample, seed }: Pick<Slot, 'request' | 'sample' | 'seed'>): Slot {
+  return {
+    request,
+    sample,
+    seed,
+    random: random('sample', seed),
+    completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
+  }
+}
+
+/** Draws of some steps, [steps, samples] each. */
+interface Drawn {
+  drawn: Int32Array
+  logprobs: Float32Array
+  samplingLogprobs: Float32Array
+}
+
+/** Appends drawn tokens [steps, samples] to the completions, each up to its stop token. */
+function take(
+  slots: readonly Slot[],
+  { stop }: Sampling,
+  { drawn, logprobs, samplingLogprobs }: Drawn,
+  count: number,
+): void {
+  slots.forEach(({ completion }, s) => {
+    for (let step = 0; step < count && completion.finish !== 'stop'; step++) {
+      const at = step * slots.length + s
+      checkDrawn(logprobs[at])
+      completion.tokens.push(drawn[at])
+      completion.logprobs.push(logprobs[at])
+      completion.samplingLogprobs.push(samplingLogprobs[at])
+      if (stop.includes(drawn[at])) completion.finish = 'stop'
+    }
+  })
+}

@@ -1,0 +1,101 @@
+/** What sampling carries from step to step on a GPU: caches and draws, kept for the next generation of their shape. */
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import { type HostArray, hostTensor, type NativeProgram } from '../native.ts'
+import { dispose, type Memory, type Tensors, upTo, wholly } from './memory.ts'
+import { cacheShapes, type GpuTarget } from './programs.ts'
+
+/** Sets of caches kept for the next generation of their shape. */
+const KEPT = 3
+
+/** What is carried from step to step. */
+export interface State {
+  number: number
+  shape: string
+  /** What steps only read. */
+  fixed: Tensors
+  /** Written in place. */
+  caches: Tensors
+  /** What else a step reads, and what it writes; the next the other way about. In place they are the same. */
+  turns: readonly [Tensors, Tensors]
+}
+
+export interface States {
+  /**
+   * The tensors are `owner`'s: not those of a recorded program, which writes its intermediate results where they lay when
+   * it was recorded, whoever has that memory since.
+   */
+  of(owner: NativeProgram, samples: number, window: number, steps: number): State
+  letGoOfAll(): void
+}
+
+export function openStates(config: ModelConfig, target: GpuTarget, memory: Memory, inPlace: boolean): States {
+  const states: State[] = []
+  let numbers = 0
+  const letGo = ({ fixed, caches, turns }: State) => {
+    for (const tensors of new Set([fixed, caches, ...turns])) dispose(tensors)
+  }
+  const letGoOfAll = () => {
+    for (const state of states.splice(0)) letGo(state)
+  }
+  const newState = (
+    owner: NativeProgram,
+    samples: number,
+    window: number,
+    steps: number,
+  ): Pick<State, 'fixed' | 'caches' | 'turns'> =>
+    wholly((kept) => {
+      const tensor: NativeProgram['tensor'] = (dtype, dims) => kept(owner.tensor(dtype, dims))
+      const filled = (data: HostArray, dims: readonly number[]) => kept(memory.place(data, dims))
+      const line = [steps, samples]
+      const fixed: Tensors = {
+        uniforms: tensor('float32', line),
+        each: filled(upTo(samples), [samples]),
+        numbers: filled(upTo(steps), [steps]),
+        order: filled(upTo(window), [window]),
+        temperature: tensor('float32', []),
+        topP: tensor('float32', []),
+        // Attention wants it on the host.
+        length: kept(hostTensor('int32', Int32Array.of(window), [])),
+      }
+      const shapes = cacheShapes(config, target, samples, window)
+      const caches = Object.fromEntries(
+        shapes.map(([name, shape]) => [name, tensor(target.precision, shape)]),
+      )
+      const turn = (): Tensors => ({
+        logits: tensor('float32', [samples, config.vocabSize]),
+        last: tensor('int32', [samples]),
+        at: tensor('int32', [1]),
+        drawn: filled(new Int32Array(steps * samples), line),
+        logprobs: filled(new Float32Array(steps * samples), line),
+        samplingLogprobs: filled(new Float32Array(steps * samples), line),
+      })
+      const first = turn()
+      return { fixed, caches, turns: [first, inPlace ? first : turn()] }
+    })
+  return {
+    letGoOfAll,
+    of(owner, samples, window, steps) {
+      const shape = `${samples} ${window} ${steps}`
+      const at = states.findIndex((state) => state.shape === shape)
+      if (at >= 0) {
+        const [found] = states.splice(at, 1)
+        states.push(found)
+        return found
+      }
+      // Room for the new ones first.
+      while (states.length >= KEPT) letGo(states.shift() as State)
+      const made = () => newState(owner, samples, window, steps)
+      let parts: ReturnType<typeof made>
+      try {
+        parts = made()
+      } catch (error) {
+        if (states.length === 0) throw error
+        letGoOfAll()
+        parts = made()
+      }
+      const state = { number: ++numbers, shape, ...parts }
+      states.push(state)
+      return state
+    },
+  }
+}
