@@ -29,9 +29,9 @@ const recipe = {
   seed: 1,
   /** Order of the sums over the gradient's parts, so part of the recipe. */
   threads: 2,
-  steps: 2400,
+  steps: 3900,
   /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
-  writersOnly: 0.4,
+  writersOnly: 0.35,
   /** Chats in a step of each part, of about 4,000 tokens; each chat has two replies. */
   chats: { writers: 36, everyone: 22 },
   learningRate: 3e-3,
@@ -41,7 +41,7 @@ const recipe = {
   initialDeviation: 0.06,
   vocabSize: 1024,
   /** Notes in the corpus are cut at this many tokens, the limit of the experiment's round one. */
-  noteTokens: 49,
+  noteTokens: 48,
   replyTokens: 104,
 }
 

@@ -155,8 +155,8 @@ trial is blind and right by chance; a reader takes a number that fits, or tries 
 
 ${example(read('more than itself'))}
 
-**sums**: plain arithmetic without any story, mostly subtraction and division: a small model tells the steps of a story long
-before it can subtract.
+**Drills**, asked for in no experiment's words: *sums*, mostly subtraction and division, since a small model tells the steps
+of a story long before it can subtract; and *checks*, whether two products are the same, as a reader of \`insight\` asks.
 
 A text that goes beyond its limit is learned up to it, so that the policy is cut as its examples are.
 
@@ -181,9 +181,9 @@ and 1 for one who knows all; in \`insight\`, what a reader of blind trials reach
 
 ## Choices, and what they were made for
 
-The note limit was set by counting, before any training, which problems' told solutions fit it: all of two steps, a sixth
+The note limit was set by counting, before any training, which problems' told solutions fit it: all of two steps, a tenth
 of three, none of four; so whether a note is cut depends mostly on the problem, copies share their fate, and a vote adds
-little. A reply has room for all of them. The number of training steps, the share of sums and the styles were set by
+little. A reply has room for all of them. The number of training steps, the share of drills and the styles were set by
 looking at the untrained policy's own-note pass@1 (about half right), its vote, its rescued and misled replies, and at
 whether forty steps of RL improve both boards. No choice was made by looking at which board comes out ahead after RL.
 

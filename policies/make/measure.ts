@@ -101,7 +101,7 @@ export async function measure(folder: string, limits: Limits): Promise<Figures[]
           passAt4: passAtK.value,
           counts: whatReadersDid(boards),
           carried: carried && carried.filter(Boolean).length / carried.length,
-          reach: reach && reach[board],
+          reach: reach?.[board] ?? null,
         })
       }
     }

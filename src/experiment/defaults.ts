@@ -69,7 +69,7 @@ export const smallPolicySettings: Settings = {
     copies: 4,
     // A note holds two of its worked steps and seldom three, so that whether it is cut depends on the problem, as most
     // of the reference's are; a reply holds all of them.
-    noteTokens: 49,
+    noteTokens: 48,
     replyTokens: 104,
     readTokens: null,
   },

@@ -15,9 +15,9 @@ import { pickShare, type Shares, twoDifferent, type World } from './types.ts'
 export type Style = 'told' | 'direct' | 'ramble'
 
 export const writerStyles: Shares<Style> = [
-  ['told', 0.82],
-  ['direct', 0.1],
-  ['ramble', 0.08],
+  ['told', 0.88],
+  ['direct', 0.07],
+  ['ramble', 0.05],
 ]
 
 /** A reader's with more finished posts before it than broken off; `continued` says which is right, or goes on from the one right furthest. */
