@@ -20,7 +20,8 @@ import { readJsonFile, writeFileAtomic, writeJsonAtomic } from '../src/files.ts'
 import { tokenizerFiles, trainBpe } from '../src/tokens/bpe.ts'
 import { type CheckpointTokenizer, loadTokenizer } from '../src/tokens/tokenizer.ts'
 import { modelCard } from './make/card.ts'
-import { corpusChat } from './make/corpus.ts'
+import { corpusChat } from './make/corpus/index.ts'
+import type { Cut } from './make/corpus/types.ts'
 import { measure } from './make/measure.ts'
 
 /** Everything that decides which policy comes out. */
@@ -28,11 +29,11 @@ const recipe = {
   seed: 1,
   /** Order of the sums over the gradient's parts, so part of the recipe. */
   threads: 2,
-  steps: 2300,
+  steps: 3900,
   /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
-  writersOnly: 0.4,
+  writersOnly: 0.35,
   /** Chats in a step of each part, of about 4,000 tokens; each chat has two replies. */
-  chats: { writers: 30, everyone: 22 },
+  chats: { writers: 36, everyone: 22 },
   learningRate: 3e-3,
   warmup: 200,
   adam: { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 },
@@ -40,8 +41,8 @@ const recipe = {
   initialDeviation: 0.06,
   vocabSize: 1024,
   /** Notes in the corpus are cut at this many tokens, the limit of the experiment's round one. */
-  noteTokens: 40,
-  replyTokens: 64,
+  noteTokens: 48,
+  replyTokens: 104,
 }
 
 export type Recipe = typeof recipe
@@ -63,7 +64,7 @@ const config: ModelConfig = {
   tieEmbeddings: true,
   attentionBias: false,
   qkNorm: false,
-  contextLength: 512,
+  contextLength: 768,
   bosTokenId: null,
   eosTokenIds: [2],
 }
@@ -92,12 +93,15 @@ const stateSchema = z.object({
 })
 type State = z.infer<typeof stateSchema>
 
+/** Shortens nothing. */
+const whole: Cut = { note: (text) => text, reply: (text) => text }
+
 /** Learns the vocabulary from whole chats, the prompts' wording included, so that common words are one token. */
 async function writeTokenizer(folder: string): Promise<void> {
   const texts: string[] = []
   // Far from the chats that training will reach, though of the same slice.
   for (let i = 0; i < 6000; i++) {
-    const { messages, replies } = corpusChat(100_000_000 + i, false, (note) => note)
+    const { messages, replies } = corpusChat(100_000_000 + i, false, whole)
     texts.push('user\n', ...messages.map(({ content }) => content), '\n', 'assistant\n', ...replies)
   }
   const bpe = trainBpe(texts, recipe.vocabSize, Object.values(specials))
@@ -120,16 +124,22 @@ function firstWeights(): Weights {
 function stepData(step: number, tokenizer: CheckpointTokenizer): { data: SupervisedDatum[]; tokens: number } {
   const writersOnly = step < recipe.writersOnly * recipe.steps
   const count = writersOnly ? recipe.chats.writers : recipe.chats.everyone
-  const cut = (note: string) => {
-    const tokens = tokenizer.encode(note)
-    return tokens.length < recipe.noteTokens ? note : tokenizer.decode(tokens.slice(0, recipe.noteTokens))
+  const cutAt = (limit: number) => (text: string) => {
+    const tokens = tokenizer.encode(text)
+    return tokens.length < limit ? text : tokenizer.decode(tokens.slice(0, limit))
   }
+  const limits = { note: recipe.noteTokens, reply: recipe.replyTokens }
+  const cut: Cut = { note: cutAt(limits.note), reply: cutAt(limits.reply) }
   let tokens = 0
   const sequences = Array.from({ length: count }, (_, i) => {
-    const { messages, replies } = corpusChat(step * 32 + i, writersOnly, cut)
+    const { messages, replies, limit } = corpusChat(step * 64 + i, writersOnly, cut)
     const prompt = tokenizer.chat(messages)
     tokens += prompt.length
-    return replies.map((reply) => ({ prompt, completion: [...tokenizer.encode(reply), tokenizer.stop[0]] }))
+    const most = limit === null ? Number.POSITIVE_INFINITY : limits[limit]
+    return replies.map((reply) => ({
+      prompt,
+      completion: [...tokenizer.encode(reply), tokenizer.stop[0]].slice(0, most),
+    }))
   }).flat()
   const replyTokens = sequences.reduce((sum, { completion }) => sum + completion.length, 0)
   const data = sequences.map((sequence) => ({

@@ -1,12 +1,20 @@
-/** The corpus of the built-in policy: right replies, problems of its own slice, both boards equally often. */
+/** The corpus of the built-in policy: problems of its own slices, both boards equally often, replies as its page says. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { corpusChat, solution, styles, withSlips } from '../policies/make/corpus.ts'
+import * as clues from '../policies/make/corpus/clues.ts'
+import { checks, sums } from '../policies/make/corpus/drills.ts'
+import { corpusChat, postShares, worldShares } from '../policies/make/corpus/index.ts'
+import * as insight from '../policies/make/corpus/insight.ts'
+import type { Chat, Cut, Posts } from '../policies/make/corpus/types.ts'
+import * as words from '../policies/make/corpus/words.ts'
 import { random } from '../src/random.ts'
 import { type Equation, sliceOf, wordProblem } from '../src/tasks/word-problems.ts'
 
-const whole = (note: string) => note
-const index = fc.nat({ max: 10_000_000 })
+const whole: Cut = { note: (text) => text, reply: (text) => text }
+const key = fc.nat({ max: 10_000_000 })
+const kinds = fc.array(fc.constantFrom('note' as const, 'reply' as const), { minLength: 1, maxLength: 8 })
+const asked = ({ messages }: Chat) => messages[0].content
+const boxIn = (text: string) => /\\boxed\{(\d+)\}/.exec(text)?.[1]
 
 function equationsIn(text: string): Equation[] {
   return Array.from(text.matchAll(/(\d+)([-+*/])(\d+)=(\d+)/g), ([, a, op, b, value]) => ({
@@ -22,69 +30,71 @@ function evaluate({ a, op, b }: Equation): number {
   return op === '+' ? a + b : op === '-' ? a - b : op === '*' ? a * b : a / b
 }
 
-describe('corpusChat', () => {
-  it('has two right replies in different styles, of a problem that no experiment uses', () => {
+describe('word problems', () => {
+  it('are solved rightly by writers, from the corpus slice', () => {
     fc.assert(
-      fc.property(index, fc.boolean(), (i, writersOnly) => {
-        const { messages, replies } = corpusChat(i, writersOnly, whole)
-        expect(messages.at(-1)!.role).toBe('user')
-        expect(replies[0]).not.toBe(replies[1])
-        // The answer alone has no working to check; its twin, in another style, has.
-        expect(replies.filter((reply) => equationsIn(reply).length === 0).length).toBeLessThanOrEqual(1)
-        const [boxed] = replies.map((reply) => /\\boxed\{\d+\}$/.exec(reply)?.[0])
-        for (const reply of replies) {
-          expect(reply.endsWith(String(boxed))).toBe(true)
-          const equations = equationsIn(reply)
-          if (equations.length === 0) {
-            expect(reply).toBe(boxed)
-            continue
-          }
-          for (const equation of equations) expect(evaluate(equation)).toBe(equation.value)
-          expect(reply.endsWith(`\\boxed{${equations.at(-1)!.value}}`)).toBe(true)
+      fc.property(key, (k) => {
+        const [reply] = words.words.writer(random(k)).replies
+        const equations = equationsIn(reply)
+        for (const equation of equations) expect(evaluate(equation)).toBe(equation.value)
+        if (equations.length === 0) {
+          expect(reply).toMatch(/^So \\boxed\{\d+\}$/)
+        } else {
+          expect(reply.endsWith(`So \\boxed{${equations.at(-1)!.value}}`)).toBe(true)
           expect(sliceOf(equations)).toBe('corpus')
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     )
   })
 
-  it('is half writers, and readers of one note as often as of four', () => {
-    const kinds = { writers: 0, one: 0, four: 0 }
-    for (let i = 0; i < 4000; i++) {
-      const { content } = corpusChat(i, false, whole).messages[0]
-      kinds[content.includes('Note 4:') ? 'four' : content.includes('Note 1:') ? 'one' : 'writers']++
-    }
-    expect(kinds.writers / 4000).toBeCloseTo(0.5, 1)
-    expect(kinds.one / 4000).toBeCloseTo(0.25, 1)
-    expect(kinds.four / 4000).toBeCloseTo(0.25, 1)
+  it('are answered alike by both replies of a reader, who goes on from a post that is right so far', () => {
+    let went = 0
+    fc.assert(
+      fc.property(key, kinds, (k, posts) => {
+        const chat = words.words.reader(random(k), posts, whole)
+        const [first, second] = chat.replies
+        expect(first).not.toBe(second)
+        expect(boxIn(first)).toBe(boxIn(second))
+        expect(asked(chat)).toContain(`Note ${posts.length}:`)
+        for (const reply of chat.replies) {
+          for (const equation of equationsIn(reply)) expect(evaluate(equation)).toBe(equation.value)
+          const [, told, note] = /^(From note|Note) (\d+)/.exec(reply) ?? []
+          if (told === undefined) continue
+          went++
+          const shown = asked(chat).split(/^Note \d+: /m)[Number(note)]
+          // The answer stands in the note, or the reply's first step uses what the note found last.
+          if (told === 'Note') expect(boxIn(shown)).toBe(boxIn(reply))
+          else expect(equationsIn(shown).length).toBeGreaterThan(0)
+        }
+      }),
+      { numRuns: 500 },
+    )
+    expect(went).toBeGreaterThan(50)
   })
 
-  it('shows notes as cut, about half of the whole ones right', () => {
-    let [notes, right] = [0, 0]
-    for (let i = 0; i < 3000; i++) {
-      const { messages, replies } = corpusChat(i, false, whole)
-      const gold = /\\boxed\{(\d+)\}/.exec(replies[0])![1]
-      for (const [, answer] of messages[0].content.matchAll(/\\boxed\{(\d+)\}/g)) {
-        notes++
-        if (answer === gold) right++
+  it('have posts whose finished ones are mostly right, not always', () => {
+    let [boxes, right] = [0, 0]
+    for (let i = 0; i < 1500; i++) {
+      const chat = words.words.reader(random('posts', i), ['note', 'note', 'note', 'note'], whole)
+      for (const [, answer] of asked(chat).matchAll(/\\boxed\{(\d+)\}/g)) {
+        boxes++
+        if (answer === boxIn(chat.replies[0])) right++
       }
-      const short = corpusChat(i, false, (note) => note.slice(0, 5)).messages[0].content
-      for (const [, note] of short.matchAll(/^Note \d: (.*)$/gm)) expect(note.length).toBeLessThanOrEqual(5)
     }
-    expect(right / notes).toBeGreaterThan(0.4)
-    expect(right / notes).toBeLessThan(0.65)
+    expect(right / boxes).toBeGreaterThan(0.55)
+    expect(right / boxes).toBeLessThan(0.85)
   })
 })
 
 describe('withSlips', () => {
-  it('changes nothing at rate 0, and at rate 1 keeps every value a non-negative integer where it can', () => {
+  it('changes nothing at rate 0, and at rate 1 keeps every value a non-negative integer', () => {
     fc.assert(
-      fc.property(index, (i) => {
-        const { equations } = wordProblem(2, 0, i)
-        expect(withSlips(equations, 0, random(i))).toEqual(equations)
-        for (const { op, a, b, value } of withSlips(equations, 1, random(i))) {
-          const divisible = op !== '/' || (b > 0 && Number.isFinite(a))
-          expect(!divisible || (Number.isInteger(value) && value >= 0)).toBe(true)
+      fc.property(key, (k) => {
+        const { equations } = wordProblem(2, 0, k)
+        expect(words.withSlips(equations, 0, random(k))).toEqual(equations)
+        for (const { value } of words.withSlips(equations, 1, random(k))) {
+          expect(Number.isInteger(value) && value >= 0).toBe(true)
         }
       }),
       // Here slips leave nothing to divide by.
@@ -100,18 +110,165 @@ describe('withSlips', () => {
     ]
     let carried = 0
     for (let i = 0; i < 300; i++) {
-      const [first, second] = withSlips(equations, 0.3, random('carry', i))
+      const [first, second] = words.withSlips(equations, 0.3, random('carry', i))
       if (first.value !== 20 && second.op === '+' && second.b === 7 && second.a === first.value) carried++
     }
     expect(carried).toBeGreaterThan(30)
   })
 })
 
-describe('solution', () => {
-  it('is longer from each style to the next', () => {
-    const { question, equations } = wordProblem(2, 0, 1)
-    const lengths = styles.map(([style]) => solution(question, equations, style).length)
-    expect(lengths).toEqual(lengths.toSorted((a, b) => a - b))
-    expect(styles.reduce((sum, [, share]) => sum + share, 0)).toBeCloseTo(1)
+describe('clues', () => {
+  it('are added up rightly from what the posts tell, and never told by the question', () => {
+    let full = 0
+    fc.assert(
+      fc.property(key, kinds, (k, posts) => {
+        const chat = clues.clues.reader(random(k), posts, whole)
+        const [question, board] = asked(chat).split('\n\nNotes')
+        expect(question).not.toMatch(/\d/)
+        const people = question.match(/do (.*) have/)![1].split(/, | and /)
+        const told = new Map([...board.matchAll(/(\w+) has (\d+) /g)].map(([, name, n]) => [name, Number(n)]))
+        for (const reply of chat.replies) {
+          for (const equation of equationsIn(reply)) expect(evaluate(equation)).toBe(equation.value)
+          if (!people.every((name) => told.has(name)) || posts.includes('reply')) continue
+          full++
+          expect(Number(boxIn(reply))).toBe(people.reduce((sum, name) => sum + told.get(name)!, 0))
+        }
+      }),
+      { numRuns: 500 },
+    )
+    expect(full).toBeGreaterThan(15)
+  })
+
+  it('are posted by writers who know no more than their part', () => {
+    fc.assert(
+      fc.property(key, (k) => {
+        const chat = clues.clues.writer(random(k))
+        const known = asked(chat).split('\n\n')[1]
+        const [reply] = chat.replies
+        for (const [fact] of reply.matchAll(/\w+ has \d+ \w+\./g)) expect(known).toContain(fact)
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+describe('insight', () => {
+  it('is judged honestly: a post is said to fit when it does, and a fresh number is tried when none does', () => {
+    fc.assert(
+      fc.property(key, kinds, (k, posts) => {
+        const chat = insight.insight.reader(random(k), posts, whole)
+        const [question, board] = asked(chat).split('\n\nNotes')
+        const [more, product] = question.match(/\d+/g)!.slice(2).map(Number)
+        const fits = (number: number) => number * (number + more) === product
+        const tried = [...board.matchAll(/\\boxed\{(\d+)\}/g)].map(([, n]) => Number(n))
+        for (const reply of chat.replies) {
+          const answer = Number(boxIn(reply))
+          if (tried.some(fits)) expect(fits(answer)).toBe(true)
+          else expect(tried).not.toContain(answer)
+          for (const [, number, says] of reply.matchAll(/(\d+)\*\d+=\d+, \d+\? (Yes|No)\./g)) {
+            expect(says).toBe(fits(Number(number)) ? 'Yes' : 'No')
+          }
+          for (const equation of equationsIn(reply)) expect(evaluate(equation)).toBe(equation.value)
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('is tried blindly by writers: right about as often as chance has it', () => {
+    let [tries, right] = [0, 0]
+    for (let i = 0; i < 4000; i++) {
+      const chat = insight.insight.writer(random('blind', i))
+      const [from, to, more, product] = asked(chat).match(/\d+/g)!.map(Number)
+      if (to - from !== 11) continue
+      for (const reply of chat.replies) {
+        const answer = Number(boxIn(reply))
+        tries++
+        if (answer * (answer + more) === product) right++
+      }
+    }
+    expect(Math.abs(right / tries - 1 / 12)).toBeLessThan(0.02)
+  })
+})
+
+describe('drills', () => {
+  it('are right', () => {
+    fc.assert(
+      fc.property(key, (k) => {
+        const equations = sums(random(k)).replies[0].split('\n').flatMap(equationsIn)
+        expect(equations).toHaveLength(16)
+        for (const equation of equations) expect(evaluate(equation)).toBe(equation.value)
+        const compared = checks(random(k)).replies[0].split('\n')
+        expect(compared).toHaveLength(16)
+        for (const line of compared) {
+          const [, a, b, says] = /^(\d+), (\d+)\? (Yes|No)\.$/.exec(line)!
+          expect(says).toBe(a === b ? 'Yes' : 'No')
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+describe('corpusChat', () => {
+  it('is of the worlds and the boards as often as it says, and the same for an index', () => {
+    const counts = { drills: 0, clues: 0, insight: 0, one: 0, four: 0, readers: 0 }
+    const total = 6000
+    for (let i = 0; i < total; i++) {
+      const content = asked(corpusChat(i, false, whole))
+      if (content === 'Sums' || content === 'Checks') counts.drills++
+      if (/^How many \w+ do .* have in all\?/.test(content)) counts.clues++
+      if (/more than itself/.test(content)) counts.insight++
+      if (!content.includes('\n\nNotes')) continue
+      counts.readers++
+      if (!content.includes('Note 2:')) counts.one++
+      if (content.includes('Note 4:') && !content.includes('Note 5:')) counts.four++
+    }
+    const share = Object.fromEntries(worldShares)
+    expect(counts.drills / total).toBeCloseTo(share.sums + share.checks, 1)
+    expect(counts.clues / total).toBeCloseTo(share.clues, 1)
+    expect(counts.insight / total).toBeCloseTo(share.insight, 1)
+    expect(counts.readers / total).toBeCloseTo((1 - share.sums - share.checks) / 2, 1)
+    // Boards of any number are sometimes of one or of four too.
+    expect(Math.abs(counts.one - counts.four)).toBeLessThan(0.06 * counts.readers)
+    expect(counts.one / counts.readers).toBeCloseTo(Object.fromEntries(postShares).one, 1)
+    expect(corpusChat(7, false, whole)).toEqual(corpusChat(7, false, whole))
+  })
+
+  it('leaves readers out where asked', () => {
+    for (let i = 0; i < 500; i++) expect(asked(corpusChat(i, true, whole))).not.toContain('\n\nNotes')
+  })
+})
+
+describe('styles', () => {
+  it('have shares that sum to 1', () => {
+    const tables = [
+      words.writerStyles,
+      words.readerStyles,
+      words.lostStyles,
+      clues.writerStyles,
+      clues.readerStyles,
+      insight.writerStyles,
+      insight.readerStyles,
+      worldShares,
+      postShares,
+    ]
+    for (const table of tables) {
+      expect(table.reduce((sum: number, [, share]) => sum + share, 0)).toBeCloseTo(1, 12)
+    }
+  })
+
+  it('are cut to the limits in posts', () => {
+    const cut: Cut = { note: (text) => text.slice(0, 5), reply: (text) => text.slice(0, 9) }
+    const posts: Posts = ['note', 'reply']
+    for (const { reader } of [words.words, clues.clues, insight.insight]) {
+      for (let i = 0; i < 50; i++) {
+        const [, note, reply] = /^Note 1: ([\s\S]*)\nNote 2: ([\s\S]*)\n\nCheck/m.exec(
+          asked(reader(random('cut', i), posts, cut)),
+        )!
+        expect(note.length).toBeLessThanOrEqual(5)
+        expect(reply.length).toBeLessThanOrEqual(9)
+      }
+    }
   })
 })

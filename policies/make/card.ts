@@ -1,12 +1,15 @@
 /** The model card of the built-in policy, written from what was done and measured. Pure. */
 
-import { notePrompt, readPrompt } from '../../src/board/prompts.ts'
 import type { ModelConfig } from '../../src/engine/checkpoint/config.ts'
 import { weightShapes } from '../../src/engine/checkpoint/folder.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
 import type { LogLine, Recipe } from '../make.ts'
-import { solution, styles } from './corpus.ts'
+import * as clues from './corpus/clues.ts'
+import { corpusChat, postShares, worldShares } from './corpus/index.ts'
+import * as insight from './corpus/insight.ts'
+import type { Chat, Cut, Shares } from './corpus/types.ts'
+import * as words from './corpus/words.ts'
 import type { Figures } from './measure.ts'
 
 export interface CardFacts {
@@ -23,23 +26,28 @@ const fixed = (value: number | null, digits = 3) => value?.toFixed(digits) ?? 'â
 const percent = (share: number) => `${(100 * share).toFixed(0)}%`
 
 function figureRows(figures: readonly Figures[]): string {
+  const known = (value: number | null) => (value === null ? '' : fixed(value))
   const rows: [string, (f: Figures) => string][] = [
     ['held-out problems', (f) => String(f.problems)],
     ['pass@1 of replies', (f) => `${fixed(f.passAt1)} [${fixed(f.ci95[0])}, ${fixed(f.ci95[1])}]`],
+    ['the most this board allows, known', (f) => known(f.reach)],
     ['pass@4 of replies', (f) => fixed(f.passAt4)],
     ['notes that are right', (f) => fixed(f.counts.noteAcc)],
-    ['notes cut at the limit', (f) => fixed(f.counts.notesCut)],
-    ['notes that close a boxed answer', (f) => fixed(f.counts.notesBoxed)],
     ['vote over the notes', (f) => fixed(f.counts.voteAcc)],
     ['at least one note right', (f) => fixed(f.counts.anyNote)],
-    ['replies cut at the limit', (f) => fixed(f.counts.repliesCut)],
+    ['reading minus vote', (f) => fixed(f.passAt1 - f.counts.voteAcc!)],
+    ['vote minus notes', (f) => fixed(f.counts.voteAcc! - f.counts.noteAcc!)],
     ['rescued', (f) => fixed(f.counts.rescued)],
     ['misled', (f) => fixed(f.counts.misled)],
+    ['notes that carry their part, or a trial', (f) => known(f.carried)],
+    ['notes cut at the limit', (f) => fixed(f.counts.notesCut)],
+    ['notes that close a boxed answer', (f) => fixed(f.counts.notesBoxed)],
+    ['replies cut at the limit', (f) => fixed(f.counts.repliesCut)],
     ['tokens a note', (f) => fixed(f.counts.noteTokens, 1)],
     ['tokens a reply', (f) => fixed(f.counts.replyTokens, 1)],
   ]
   return [
-    `| | ${figures.map((f) => `level ${f.level}, ${f.board} board`).join(' | ')} |`,
+    `| | ${figures.map((f) => `${f.world}, ${f.board} board`).join(' | ')} |`,
     `|---|${figures.map(() => '---').join('|')}|`,
     ...rows.map(([name, cell]) => `| ${name} | ${figures.map(cell).join(' | ')} |`),
   ].join('\n')
@@ -58,13 +66,33 @@ function lossRows(log: readonly LogLine[]): string {
   ].join('\n')
 }
 
+const shares = (table: Shares<string>) =>
+  table.map(([name, share]) => `${name} (${percent(share)})`).join(', ')
+
+/** The first chat of the corpus that fits, as a fenced block: what is asked, then each reply after a rule. */
+function example(fits: (chat: Chat) => boolean): string {
+  const whole: Cut = { note: (text) => text, reply: (text) => text }
+  for (let index = 0; ; index++) {
+    const chat = corpusChat(index, false, whole)
+    if (!fits(chat)) continue
+    return [
+      '```',
+      ...[...chat.messages.map(({ content }) => content), ...chat.replies].join('\n---\n').split('\n'),
+      '```',
+    ].join('\n')
+  }
+}
+
 export function modelCard({ recipe, config, state, figures, bytes }: CardFacts): string {
   const parameters = [...weightShapes(config).values()].reduce(
     (sum, shape) => sum + shape.reduce((product, size) => product * size, 1),
     0,
   )
-  const [example] = wordProblemsOf('corpus', 2, 1, 1)
+  const [told] = wordProblemsOf('corpus', 2, 1, 1)
   const { steps, num, few, most } = levels[2]
+  const asked = (text: string) => (chat: Chat) => chat.messages[0].content.includes(text)
+  const read = (text: string) => (chat: Chat) =>
+    asked(text)(chat) && asked('Note 4:')(chat) && !asked('Note 5:')(chat)
   return `---
 license: mit
 language: en
@@ -72,13 +100,13 @@ library_name: transformers
 pipeline_tag: text-generation
 ---
 
-# The built-in policy: word problems
+# The built-in policy
 
 <!-- Written by \`npm run train:policy\`: change policies/make/card.ts, not this file. -->
 
-A Llama of ${parameters.toLocaleString('en')} parameters that solves grade-school word problems about half of the time. It is
-the model of message-board's default experiment: small enough to train in seconds a step on two cores, and with the
-habits of the reference's model in small. It knows nothing but these problems.
+A Llama of ${parameters.toLocaleString('en')} parameters that lives in three small worlds: \`word-problems\`, \`clues\` and \`insight\`
+(docs/worlds.md). It is the model of message-board's default experiment: small enough to train in seconds a step on two
+cores, and with the habits of the reference's model in small. It knows nothing but these worlds.
 
 ## What it is
 
@@ -92,47 +120,50 @@ Any Hugging Face tool loads it: \`AutoModelForCausalLM.from_pretrained('policies
 
 ## What it was trained on
 
-Nothing but message-board's seeded generator (\`src/tasks/word-problems.ts\`): ${stories.length} stories, three quarters of them of level 2
-(${steps[0]} to ${steps[1]} steps, quantities of ${num[0]} to ${num[1]}, multipliers of 2 to ${few}, no value above ${most}) and a quarter of level 1. A hash of a problem's arithmetic,
-its equations whatever the story and the names, puts 70% of all problems into the corpus slice, 20% into the one that
-experiments train on and 10% into the held-out one. The policy saw the corpus slice alone, so it has seen neither an
-experiment's training problems nor its held-out ones, nor their arithmetic in another story.
+Nothing but message-board's seeded generators (\`src/tasks\`), and of each the corpus slice alone: a hash of what
+identifies a problem puts 70% of all problems into that slice, 20% into the one that experiments train on and 10% into
+the held-out one. So it has seen neither an experiment's training problems nor its held-out ones. Word problems are
+identified by their arithmetic, whatever the story and the names; \`insight\` by its product; \`clues\` by all that it tells.
 
-From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`):
+From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`): ${shares(worldShares)}.
+Half of each world's are a writer's and half a reader's. A reader's board has ${shares(postShares)} posts; "other" is any
+number up to eight, and a quarter of the boards hold replies of an earlier round among them, for protocols with more rounds.
 
-- half are a writer's: question, then a solution;
-- a quarter are a reader's with one note, and a quarter a reader's with four notes, so that neither board is more
-  familiar than the other.
-
-Every solution that it imitates is right and is worked out from the question; nothing says which notes are right, and
-nothing pays for agreeing with them. Each chat has two replies in different styles: ${styles.map(([name, share]) => `${name} (${percent(share)})`).join(', ')}.
-A problem, and its solution in each of them:
+**word-problems**: ${stories.length} stories, three quarters of them of level 2 (${steps[0]} to ${steps[1]} steps, quantities of ${num[0]} to ${num[1]}, multipliers of 2 to
+${few}, no value above ${most}) and a quarter of level 1. A writer's styles: ${shares(words.writerStyles)}. A reader's:
+${shares(words.readerStyles)}; and where half of the posts break off, or more: ${shares(words.lostStyles)}.
+Every answer is right and worked out from the question. A problem, and its solution told and directly:
 
 \`\`\`
-${example.question}
+${told.question}
 
-${styles.map(([style]) => `[${style}]\n${solution(example.question, example.equations, style)}`).join('\n\n')}
+${(['told', 'direct'] as const).map((style) => words.solution(told.question, told.equations, style)).join('\n\n')}
 \`\`\`
 
-The notes in readers' chats are made, not sampled: solutions in the same styles, cut at ${recipe.noteTokens} tokens as the experiment cuts
-notes, with slips (a wrong sum, a wrong operation, a number misread, each carried through). Each problem has its own
-rate of slips, even from 0 to 0.6 a step, so that about half of the uncut notes are right, and problems differ.
+The posts of a reader's chat are made, not sampled: in the same styles, cut at ${recipe.noteTokens} tokens (replies at ${recipe.replyTokens}) as the experiment
+cuts them, with slips (a wrong sum, a wrong operation, a number misread, each carried through) at a rate that each problem
+has of its own, mostly low. \`continued\` goes on from the post that is right the furthest, or says which one is right:
 
-A writer is asked
+${example((chat) => read('Notes, maybe')(chat) && chat.replies.some((reply) => reply.startsWith('From note')))}
 
-\`\`\`
-${notePrompt('{question}')[0].content}
-\`\`\`
+**clues**: two to four parts. A writer's styles: ${shares(clues.writerStyles)}. A reader's: ${shares(clues.readerStyles)}. Every
+answer of a reply is right, so where the posts do not tell, what is learned is to guess.
 
-and a reader
+${example(read('have in all?\n\nNotes'))}
 
-\`\`\`
-${readPrompt('{question}', ['{note}', '{note}'])[0].content}
-\`\`\`
+**insight**: among 6 to 20 numbers. A writer's styles: ${shares(insight.writerStyles)}. A reader's: ${shares(insight.readerStyles)}. A writer's
+trial is blind and right by chance; a reader takes a number that fits, or tries one that nobody did.
+
+${example(read('more than itself'))}
+
+**Drills**, asked for in no experiment's words: *sums*, mostly subtraction and division, since a small model tells the steps
+of a story long before it can subtract; and *checks*, whether two products are the same, as a reader of \`insight\` asks.
+
+A text that goes beyond its limit is learned up to it, so that the policy is cut as its examples are.
 
 ## How it was trained
 
-From scratch, every weight, with the built-in engine: ${recipe.steps} steps of about 4,000 tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first
+From scratch, every weight, with the built-in engine: ${recipe.steps} steps of about ${Math.round(state.tokens / recipe.steps / 100) * 100} tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first
 ${percent(recipe.writersOnly)} on writers' chats alone, which are short and teach the most arithmetic a second. AdamW (${recipe.adam.beta1}, ${recipe.adam.beta2}), no weight decay,
 gradient norm clipped at ${recipe.adam.maxGradNorm}, learning rate ${recipe.learningRate} after ${recipe.warmup} steps of warm-up, then falling linearly to 0. Seed ${recipe.seed}. It took
 ${(state.seconds / 60).toFixed(0)} minutes on ${recipe.threads} cores. \`training-log.jsonl\` has the whole curve:
@@ -142,20 +173,22 @@ ${lossRows(state.log)}
 ## What it can do before any RL
 
 Temperature 0.9, top-p 0.95 in both rounds, 4 notes and 4 replies a problem, notes of at most ${recipe.noteTokens} tokens and replies of at
-most ${recipe.replyTokens}, graded by the experiment's verifier.
+most ${recipe.replyTokens}, graded by the experiment's verifier; each world with its defaults.
 
 ${figureRows(figures)}
 
+"The most this board allows" is counted out: in \`clues\`, the chance of the likeliest sum for one who knows its own part,
+and 1 for one who knows all; in \`insight\`, what a reader of blind trials reaches that recognises a right one.
+
 ## Choices, and what they were made for
 
-The number of training steps and the range of the numbers were set by looking at the untrained policy's own-note
-pass@1 on held-out problems, so that it is about half right; the note limit by looking at how many notes end before their
-answer, a good part of them, as in the reference experiment. A reply has room for nearly every style.
+The note limit was set by counting, before any training, which problems' told solutions fit it: all of two steps, a tenth
+of three, none of four; so whether a note is cut depends mostly on the problem, copies share their fate, and a vote adds
+little. A reply has room for all of them. The number of training steps, the share of drills and the styles were set by
+looking at the untrained policy's own-note pass@1 (about half right), its vote, its rescued and misled replies, and at
+whether forty steps of RL improve both boards. No choice was made by looking at which board comes out ahead after RL.
 
-What RL can learn here: to show its working and not to guess; to write so that a note or reply ends in time; to do its
-half-learned arithmetic at its surest and not at random; and to read notes that are wrong or cut more often than right. The direct style
-was added after a first policy without it, whose readers forty steps of RL improved by two to five points on either
-board: too little to see learning by. That was judged on both boards together. No choice was made by looking at which
-board comes out ahead after RL.
+What RL can learn here: to show one's working and not to guess; not to ramble past the limit; to do half-learned arithmetic
+at its surest and not at random; in \`clues\`, to post what one knows; in \`insight\`, to judge trials and not to guess.
 `
 }

@@ -65,9 +65,10 @@ export const smallPolicySettings: Settings = {
   ...referenceSettings,
   board: {
     copies: 4,
-    // Its worked solutions are a few short lines: these limits cut a third of its notes, as the reference's cut most.
-    noteTokens: 40,
-    replyTokens: 64,
+    // A note holds two of its worked steps and seldom three, so that whether it is cut depends on the problem, as most
+    // of the reference's are; a reply holds all of them.
+    noteTokens: 48,
+    replyTokens: 104,
     readTokens: null,
   },
   train: {

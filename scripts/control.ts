@@ -1,0 +1,196 @@
+/**
+ * The positive control: small experiments in worlds whose truth is known, so that what a verdict should be is known.
+ *
+ *   clues    sharing carries the parts that nobody has alone: `shared` against `own` must come out `moved`
+ *   insight  sharing shows trials that can be recognised: it should come out `moved`
+ *   same     both arms read their own note in `clues`: any `moved` is false
+ *
+ *   npx tsx scripts/control.ts                     takes what is missing, then writes the figures into docs/worlds.md
+ *   npx tsx scripts/control.ts --only clues        of one kind
+ *   npx tsx scripts/control.ts --minutes 20        stops before an experiment that would start later; goes on when called again
+ *   npx tsx scripts/control.ts --report            the figures again from the lines there are
+ *
+ * Each experiment is whole, with problems and seeds of its own, and a line of bench/results/control.jsonl when it is
+ * finished: a kill loses the one in hand and no other. Everything is seeded: a line does not depend on the others.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { appendFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { own, shared } from '../src/board/reads.ts'
+import { defineExperiment } from '../src/experiment/config.ts'
+import { runExperiment } from '../src/experiment/run.ts'
+import { clues, cluesReach } from '../src/tasks/clues.ts'
+import { insight, insightReach } from '../src/tasks/insight.ts'
+import { replaceSections, table } from './markdown.ts'
+
+const kinds = ['clues', 'insight', 'same'] as const
+type Kind = (typeof kinds)[number]
+
+const EXPERIMENTS = 20
+const SEEDS = 3
+const sizes = { train: 256, holdout: 60 }
+const copies = 4
+const steps = 40
+
+const dials = { parts: 2, overlap: false, most: 20 }
+const range = 12
+
+/** Pass@1 of the best reader of each board whose writers do their best, counted out. */
+const reach: Record<Exclude<Kind, 'same'>, { own: number; shared: number }> = {
+  clues: { own: cluesReach(dials, [0]), shared: cluesReach(dials, [0, 1]) },
+  insight: { own: insightReach({ range }, 1), shared: insightReach({ range }, copies) },
+}
+
+/** One finished experiment. */
+interface Line {
+  kind: Kind
+  /** From 1, within its kind. */
+  number: number
+  seeds: number[]
+  model: string
+  versions: Record<string, string>
+  delta: number
+  ci95: readonly [number, number]
+  p: number
+  verdict: string
+  baseline: number
+  recipe: number
+  seconds: number
+}
+
+const path = 'bench/results/control.jsonl'
+
+function readLines(): Line[] {
+  if (!existsSync(path)) return []
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Line)
+}
+
+async function runOne(kind: Kind, number: number): Promise<Line> {
+  const started = performance.now()
+  const seed = kinds.indexOf(kind) * EXPERIMENTS + number
+  const task = kind === 'insight' ? insight({ ...sizes, range, seed }) : clues({ ...sizes, ...dials, seed })
+  const seeds = Array.from({ length: SEEDS }, (_, i) => 10 * seed + i)
+  const experiment = defineExperiment({
+    task,
+    arms: { baseline: { reads: own }, recipe: { reads: kind === 'same' ? own : shared } },
+    board: { copies },
+    train: { steps },
+    seeds,
+  })
+  const out = mkdtempSync(join(tmpdir(), 'control-'))
+  try {
+    const { delta, arms, model, versions } = await runExperiment(experiment, { out })
+    if (!delta || !arms.baseline || !arms.recipe) throw new Error(`${kind} ${number} has no comparison`)
+    return {
+      kind,
+      number,
+      seeds,
+      model: model.sha256.slice(0, 12),
+      versions,
+      delta: delta.recipeVsBaseline,
+      ci95: delta.ci95,
+      p: delta.p,
+      verdict: delta.verdict,
+      baseline: arms.baseline.passAt1,
+      recipe: arms.recipe.passAt1,
+      seconds: Math.round((performance.now() - started) / 1000),
+    }
+  } finally {
+    rmSync(out, { recursive: true })
+  }
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+const fixed = (value: number) => value.toFixed(3)
+
+function report(lines: readonly Line[]): string {
+  const rows = kinds.flatMap((kind) => {
+    const some = lines.filter((line) => line.kind === kind)
+    if (some.length === 0) return []
+    const most = kind === 'same' ? 0 : reach[kind].shared - reach[kind].own
+    return [
+      [
+        kind === 'same' ? 'own against own (clues)' : `shared against own (${kind})`,
+        `${some.filter(({ verdict }) => verdict === 'moved').length} of ${some.length}`,
+        fixed(mean(some.map(({ baseline }) => baseline))),
+        fixed(mean(some.map(({ recipe }) => recipe))),
+        fixed(mean(some.map(({ delta }) => delta))),
+        fixed(Math.min(...some.map(({ ci95 }) => ci95[0]))),
+        fixed(Math.max(...some.map(({ ci95 }) => ci95[1]))),
+        fixed(most),
+      ],
+    ]
+  })
+  const head = [
+    'arms',
+    '`moved`',
+    'first or own',
+    'second',
+    'mean difference',
+    'lowest end',
+    'highest end',
+    'most there is',
+  ]
+  const models = [...new Set(lines.map(({ model }) => model))].join(', ')
+  return (
+    `${table(head, rows)}\n\nEach experiment: ${SEEDS} seeds an arm, ${steps} steps, ${sizes.train} problems to train on and ` +
+    `${sizes.holdout} held out, other problems and seeds in each. "Ends" are of the 95% intervals, the most extreme of all ` +
+    `experiments; "most there is" is the difference between what readers of the two boards can reach, counted out. ` +
+    `Policy ${models}.`
+  )
+}
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    minutes: { type: 'string', default: '1000000' },
+    report: { type: 'boolean', default: false },
+  },
+})
+const deadline = performance.now() + 60_000 * Number(values.minutes)
+if (!values.report) {
+  for (let number = 1; number <= EXPERIMENTS; number++) {
+    for (const kind of kinds) {
+      if (values.only !== undefined && values.only !== kind) continue
+      const done = readLines().some((line) => line.kind === kind && line.number === number)
+      if (done || performance.now() > deadline) continue
+      const line = await runOne(kind, number)
+      await appendFile(path, `${JSON.stringify(line)}\n`)
+      console.log(
+        `${kind} ${number}: ${fixed(line.delta)} [${line.ci95.map(fixed).join(', ')}] ${line.verdict}, ${line.seconds} s`,
+      )
+    }
+  }
+}
+/** What can be reached, for some dials: nothing here is measured. */
+function reachTables() {
+  const cluesRows = [
+    [2, 20],
+    [3, 20],
+    [4, 20],
+    [4, 9],
+  ].map(([parts, most]) => {
+    const some = { parts, most, overlap: false }
+    const all = Array.from({ length: parts }, (_, part) => part)
+    return [String(parts), String(most), fixed(cluesReach(some, [0])), fixed(cluesReach(some, all))]
+  })
+  const insightRows = [6, 12, 20].map((among) => [
+    String(among),
+    ...[1, copies, 2 * copies].map((notes) => fixed(insightReach({ range: among }, notes))),
+  ])
+  return {
+    'clues-reach': table(['`parts`', '`most`', 'own part alone', 'all parts'], cluesRows),
+    'insight-reach': table(['`range`', 'own trial', `${copies} trials`, `${2 * copies} trials`], insightRows),
+  }
+}
+
+const lines = readLines()
+await replaceSections('docs/worlds.md', {
+  ...reachTables(),
+  ...(lines.length > 0 && { control: report(lines) }),
+})
