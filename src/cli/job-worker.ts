@@ -9,8 +9,7 @@ import { recordOf } from '../experiment/record.ts'
 import { checkRunFolder, readRecord } from '../record/folder.ts'
 import type { Job } from '../record/plan.ts'
 import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
-import type { RunFlags } from './run.ts'
+import { type RunFlags, withFlags } from './flags.ts'
 
 /** What a worker is to do its jobs with. */
 export interface WorkerStart {
