@@ -19,8 +19,9 @@ import { expect, it } from 'vitest'
 /** From the ground up; those of one line do not know each other. */
 const floors = [
   ['errors', 'random', 'printable'],
+  ['text-file'],
   ['files', 'http'],
-  ['sealed'],
+  ['sealed', 'address'],
   ['keyed-lines'],
   ['tokens', 'stats'],
   ['hub', 'grade'],

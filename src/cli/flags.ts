@@ -19,6 +19,20 @@ export interface ExperimentFlags {
   loraAlpha?: number
 }
 
+/** Those of `run`, here because its workers lay them over the experiment too. */
+export interface RunFlags extends ExperimentFlags {
+  jobs?: number
+  out?: string
+  fresh?: boolean
+  arm?: string[]
+  shard?: { k: number; n: number }
+  untilResolved?: boolean
+  maxSeeds?: number
+  json?: boolean
+  ui?: boolean
+  log?: 'tensorboard'
+}
+
 export function withFlags(experiment: Experiment, flags: ExperimentFlags): Experiment {
   const over: ExperimentChoices = {}
   const sizes = Object.fromEntries(

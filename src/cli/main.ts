@@ -2,10 +2,10 @@
 /** The command line: arguments to calls, results to text, errors to exit codes. Holds no logic of its own. */
 import { Command, CommanderError, Option } from 'commander'
 import type { EvalFlags } from './eval.ts'
+import type { RunFlags } from './flags.ts'
 import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
 import type { PowerFlags } from './power.ts'
-import type { RunFlags } from './run.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
 import { print, say, tell } from './terminal.ts'

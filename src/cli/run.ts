@@ -8,25 +8,12 @@ import { tensorboardLog } from '../log/tensorboard.ts'
 import { tableText } from '../report/table.ts'
 import type { Dashboard } from '../serve/server.ts'
 import { experimentOf } from './experiment-file.ts'
-import { type ExperimentFlags, withFlags } from './flags.ts'
+import { type RunFlags, withFlags } from './flags.ts'
 import { openJobPool } from './job-pool.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
 import { print, printJson, say, tell } from './terminal.ts'
-
-export interface RunFlags extends ExperimentFlags {
-  jobs?: number
-  out?: string
-  fresh?: boolean
-  arm?: string[]
-  shard?: { k: number; n: number }
-  untilResolved?: boolean
-  maxSeeds?: number
-  json?: boolean
-  ui?: boolean
-  log?: 'tensorboard'
-}
 
 /**
  * Runs; true when every job finished.
