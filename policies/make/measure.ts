@@ -5,6 +5,7 @@ import { own, shared } from '../../src/board/reads.ts'
 import { playWith, policyWriter, type Rollout, type Writer } from '../../src/board/rounds.ts'
 import type { ChatTokenizer, Policy } from '../../src/engine/contract.ts'
 import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
+import { smallPolicySettings } from '../../src/experiment/defaults.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { seedOf } from '../../src/random.ts'
 import { passAt } from '../../src/stats/index.ts'
@@ -28,13 +29,8 @@ export interface Figures {
   reach: number | null
 }
 
-export interface Limits {
-  noteTokens: number
-  replyTokens: number
-}
-
-const sampling = { temperature: 0.9, topP: 0.95 }
-const copies = 4
+const { board: limits, sampling } = smallPolicySettings
+const { copies } = limits
 
 interface World {
   name: string
@@ -67,7 +63,7 @@ const worlds: readonly World[] = [
 ]
 
 /** The defaults of each world, under both boards. */
-export async function measure(folder: string, limits: Limits): Promise<Figures[]> {
+export async function measure(folder: string): Promise<Figures[]> {
   const engine = await openOnnxEngine({ model: folder })
   try {
     const policy = await engine.createPolicy()
@@ -79,8 +75,8 @@ export async function measure(folder: string, limits: Limits): Promise<Figures[]
         const { played } = await playWith(writer, holdout, {
           copies,
           reads,
-          notes: { maxTokens: limits.noteTokens, ...sampling },
-          replies: { maxTokens: limits.replyTokens, ...sampling },
+          notes: { maxTokens: limits.noteTokens, ...sampling.evaluation.notes },
+          replies: { maxTokens: limits.replyTokens, ...sampling.evaluation.replies },
           grader: mathGrader,
           seed: ['measure', name],
         })
