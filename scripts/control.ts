@@ -109,6 +109,7 @@ const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + 
 const fixed = (value: number) => value.toFixed(3)
 
 function report(lines: readonly Line[]): string {
+  if (lines.length === 0) return 'No experiment has been taken yet: `npx tsx scripts/control.ts` takes them.'
   const rows = kinds.flatMap((kind) => {
     const some = lines.filter((line) => line.kind === kind)
     if (some.length === 0) return []
@@ -189,8 +190,4 @@ function reachTables() {
   }
 }
 
-const lines = readLines()
-await replaceSections('docs/worlds.md', {
-  ...reachTables(),
-  ...(lines.length > 0 && { control: report(lines) }),
-})
+await replaceSections('docs/worlds.md', { ...reachTables(), control: report(readLines()) })
