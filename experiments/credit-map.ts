@@ -40,6 +40,8 @@ export const rules = {
 export const creditMap = (world: string, seeds: number[] = [17, 18]) =>
   defineExperiment({
     task: worlds[world],
+    // What the stored cells were made with; the default's notes are two tokens shorter.
+    board: { copies: 4, noteTokens: 48, replyTokens: 104 },
     arms: Object.fromEntries(
       Object.entries(rules).map(([name, rule]) => [name, { protocol: board({ reads: shared }), ...rule }]),
     ),

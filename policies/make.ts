@@ -40,7 +40,7 @@ const recipe = {
   /** Standard deviation of the initial weights; those that write to the residual stream get it / sqrt(2 layers). */
   initialDeviation: 0.06,
   vocabSize: 1024,
-  /** Notes in the corpus are cut at this many tokens, the limit of the experiment's round one. */
+  /** Posts in the corpus are cut at this many tokens: about where an experiment cuts them, which has its own limits. */
   noteTokens: 48,
   replyTokens: 104,
 }
@@ -236,7 +236,7 @@ async function main(): Promise<void> {
   const log = state.log.map((line) => JSON.stringify(line)).join('\n')
   await writeFileAtomic(join(out, 'training-log.jsonl'), `${log}\n`)
   console.log('measuring')
-  const figures = await measure(out, recipe)
+  const figures = await measure(out)
   const card = modelCard({ recipe, config, state, figures, bytes: await sizeOf(out) })
   await writeFileAtomic(join(out, 'README.md'), card)
   console.log(card)

@@ -1,9 +1,9 @@
 /**
  * The positive control: small experiments in worlds whose truth is known, so that what a verdict should be is known.
  *
- *   clues    sharing carries the parts that nobody has alone: `shared` against `own` must come out `moved`
+ *   clues    sharing carries the parts that nobody has alone: `shared` against `own`, writers paid by what is lost
+ *            without their notes, must come out `moved` by what all parts reach over one's own
  *   insight  sharing shows trials that can be recognised: it should come out `moved`
- *   same     both arms read their own note in `clues`: any `moved` is false
  *
  *   npx tsx scripts/control.ts                     takes what is missing, then writes the figures into docs/worlds.md
  *   npx tsx scripts/control.ts --only clues        of one kind
@@ -18,14 +18,15 @@ import { appendFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { own, shared } from '../src/board/reads.ts'
+import { own, shared } from '../src/board/sights.ts'
 import { defineExperiment } from '../src/experiment/config.ts'
 import { runExperiment } from '../src/experiment/run.ts'
 import { clues, cluesReach } from '../src/tasks/clues.ts'
 import { insight, insightReach } from '../src/tasks/insight.ts'
+import { leaveOneOut, readersOnly } from '../src/train/credit/index.ts'
 import { replaceSections, table } from './markdown.ts'
 
-const kinds = ['clues', 'insight', 'same'] as const
+const kinds = ['clues', 'insight'] as const
 type Kind = (typeof kinds)[number]
 
 const EXPERIMENTS = 20
@@ -38,7 +39,7 @@ const dials = { parts: 2, overlap: false, most: 20 }
 const range = 12
 
 /** Pass@1 of the best reader of each board whose writers do their best, counted out. */
-const reach: Record<Exclude<Kind, 'same'>, { own: number; shared: number }> = {
+const reach: Record<Kind, { own: number; shared: number }> = {
   clues: { own: cluesReach(dials, [0]), shared: cluesReach(dials, [0, 1]) },
   insight: { own: insightReach({ range }, 1), shared: insightReach({ range }, copies) },
 }
@@ -75,27 +76,29 @@ async function runOne(kind: Kind, number: number): Promise<Line> {
   const seed = kinds.indexOf(kind) * EXPERIMENTS + number
   const task = kind === 'insight' ? insight({ ...sizes, range, seed }) : clues({ ...sizes, ...dials, seed })
   const seeds = Array.from({ length: SEEDS }, (_, i) => 10 * seed + i)
+  const credit = kind === 'clues' ? leaveOneOut({ by: 'replay' }) : readersOnly()
   const experiment = defineExperiment({
     task,
-    arms: { baseline: { reads: own }, recipe: { reads: kind === 'same' ? own : shared } },
+    arms: { baseline: { reads: own, credit }, recipe: { reads: shared, credit } },
     board: { copies },
     train: { steps },
     seeds,
   })
   const out = mkdtempSync(join(tmpdir(), 'control-'))
   try {
-    const { delta, arms, model, versions } = await runExperiment(experiment, { out })
-    if (!delta || !arms.baseline || !arms.recipe) throw new Error(`${kind} ${number} has no comparison`)
+    const { contrasts, arms, model, versions } = await runExperiment(experiment, { out })
+    const [found] = contrasts
+    if (!found || !arms.baseline || !arms.recipe) throw new Error(`${kind} ${number} has no comparison`)
     return {
       kind,
       number,
       seeds,
       model: model.sha256.slice(0, 12),
       versions,
-      delta: delta.recipeVsBaseline,
-      ci95: delta.ci95,
-      p: delta.p,
-      verdict: delta.verdict,
+      delta: found.delta,
+      ci95: found.ci95,
+      p: found.p,
+      verdict: found.verdict,
       baseline: arms.baseline.passAt1,
       recipe: arms.recipe.passAt1,
       seconds: Math.round((performance.now() - started) / 1000),
@@ -109,13 +112,14 @@ const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + 
 const fixed = (value: number) => value.toFixed(3)
 
 function report(lines: readonly Line[]): string {
+  if (lines.length === 0) return 'No experiment has been taken yet: `npx tsx scripts/control.ts` takes them.'
   const rows = kinds.flatMap((kind) => {
     const some = lines.filter((line) => line.kind === kind)
     if (some.length === 0) return []
-    const most = kind === 'same' ? 0 : reach[kind].shared - reach[kind].own
+    const most = reach[kind].shared - reach[kind].own
     return [
       [
-        kind === 'same' ? 'own against own (clues)' : `shared against own (${kind})`,
+        `shared against own (${kind})`,
         `${some.filter(({ verdict }) => verdict === 'moved').length} of ${some.length}`,
         fixed(mean(some.map(({ baseline }) => baseline))),
         fixed(mean(some.map(({ recipe }) => recipe))),
@@ -189,8 +193,4 @@ function reachTables() {
   }
 }
 
-const lines = readLines()
-await replaceSections('docs/worlds.md', {
-  ...reachTables(),
-  ...(lines.length > 0 && { control: report(lines) }),
-})
+await replaceSections('docs/worlds.md', { ...reachTables(), control: report(readLines()) })

@@ -5,6 +5,7 @@ import { resolveProtocol } from '../../src/board/protocol.ts'
 import { board as boardOf } from '../../src/board/protocols.ts'
 import { own, shared } from '../../src/board/sights.ts'
 import { openOnnxEngine } from '../../src/engine/onnx/index.ts'
+import { smallPolicySettings } from '../../src/experiment/defaults.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { passAt } from '../../src/stats/index.ts'
 import { clues, cluesReach } from '../../src/tasks/clues.ts'
@@ -27,13 +28,8 @@ export interface Figures {
   reach: number | null
 }
 
-export interface Limits {
-  noteTokens: number
-  replyTokens: number
-}
-
-const sampling = { temperature: 0.9, topP: 0.95 }
-const copies = 4
+const { board: limits, sampling } = smallPolicySettings
+const { copies } = limits
 
 interface World {
   name: string
@@ -66,7 +62,7 @@ const worlds: readonly World[] = [
 ]
 
 /** The defaults of each world, under both boards. */
-export async function measure(folder: string, limits: Limits): Promise<Figures[]> {
+export async function measure(folder: string): Promise<Figures[]> {
   const engine = await openOnnxEngine({ model: folder })
   try {
     const policy = await engine.createPolicy()
@@ -74,10 +70,10 @@ export async function measure(folder: string, limits: Limits): Promise<Figures[]
     for (const { name, task, carries, reach } of worlds) {
       const { holdout } = await task.load()
       for (const reads of [own, shared]) {
-        const protocol = resolveProtocol(boardOf({ reads }), { copies, ...limits })
+        const protocol = resolveProtocol(boardOf({ reads }), limits)
         const { played } = await playPolicy({ ...engine, policy }, holdout, {
           protocol,
-          sampling: protocol.rounds.map(({ maxTokens }) => ({ maxTokens, ...sampling })),
+          sampling: protocol.rounds.map(({ maxTokens }) => ({ maxTokens, ...sampling.evaluation })),
           grader: mathGrader,
           seed: ['measure', name],
         })

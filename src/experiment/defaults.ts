@@ -65,9 +65,9 @@ export const smallPolicySettings: Settings = {
   ...referenceSettings,
   board: {
     copies: 4,
-    // A note holds two of its worked steps and seldom three, so that whether it is cut depends on the problem, as most
+    // A note holds two of its worked steps and hardly ever three, so that whether it is cut depends on the problem, as most
     // of the reference's are; a reply holds all of them.
-    noteTokens: 48,
+    noteTokens: 46,
     replyTokens: 104,
     readTokens: null,
   },

@@ -35,8 +35,7 @@ export async function recordOf(experiment: Experiment, found: FoundModels, split
 }
 
 /** A model as results name it. */
-export const modelName = (model: string): string =>
-  model === builtInModel ? 'word-problems (built-in)' : model
+export const modelName = (model: string): string => (model === builtInModel ? 'small (built-in)' : model)
 
 function sharedRecord(experiment: Experiment, { train, holdout, dropped }: Split): SharedRecord {
   const { task, grader, engine, evaluation, board, template } = experiment

@@ -2,6 +2,7 @@
  * Runs an experiment into a folder: opens or continues the folder, runs every job that is not finished, and writes
  * what was found. The same call again pays only for what is missing; an arm or a seed more pays for that alone.
  */
+import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { LostError, UserError } from '../errors.ts'
@@ -234,6 +235,8 @@ async function runJobs(
     for (let job = queue.shift(); job; job = queue.shift()) await take(job)
   }
 
+  // Each job at work listens for the end.
+  if (signal) setMaxListeners(0, signal)
   // All are waited for, so that none goes on behind a run that is stopped.
   const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
   for (const each of ended) if (each.status === 'rejected') throw each.reason

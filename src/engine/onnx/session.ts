@@ -31,8 +31,6 @@ export async function compile(
     ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
     // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.
     enableMemPattern: false,
-    // Attention far back and gradients under 1e-38 fade into denormals, which this processor computes many times slower.
-    extra: { session: { set_denormal_as_zero: '1' } },
   })
   const names = session.inputNames
   return {
