@@ -73,7 +73,7 @@ describe('run', () => {
   it('prints a table, and with --json the results and nothing else', async () => {
     const table = await cli('run', experiment, '--out', 'table')
     expect(table.code).toBe(0)
-    expect(table.stdout).toMatch(/^recipe, all seeds +0\.\d{3} +\[0\.\d{3}, \d\.\d{3}\]/m)
+    expect(table.stdout).toMatch(/^recipe, all +0\.\d{3} +\[0\.\d{3}, \d\.\d{3}\]/m)
     expect(table.stdout).toMatch(/^recipe - baseline +[+-]0\.\d{3} .*unresolved|moved|flat/m)
     expect(table.stderr).toContain('[4/7] baseline-s17')
     expect(table.stderr).not.toContain('\r')
@@ -82,7 +82,7 @@ describe('run', () => {
     expect(json.code).toBe(0)
     expect(json.stderr).toBe('')
     resultsSchema.parse(JSON.parse(json.stdout))
-    expect(await readFile(join(folder, 'table/table.md'), 'utf8')).toContain('| recipe, all seeds |')
+    expect(await readFile(join(folder, 'table/table.md'), 'utf8')).toContain('| recipe, all')
   })
 
   it('takes the flags over the experiment file', async () => {
@@ -164,8 +164,7 @@ describe('run', () => {
       '--steps',
       '500',
     )
-    while (!stopped.said().includes('recipe-s17 started'))
-      await new Promise((resolve) => setTimeout(resolve, 50))
+    while (!stopped.said().includes('recipe-s17')) await new Promise((resolve) => setTimeout(resolve, 50))
     stopped.child.kill('SIGINT')
     expect((await stopped.ended).code).toBe(130)
   })
@@ -287,7 +286,9 @@ describe('the other commands', () => {
     const timed = JSON.parse((await cli('power', experiment, '--json')).stdout)
     expect(timed).toMatchObject({ effect: 0.05, speed: { minutesPerTraining: expect.any(Number) } })
     const after = await cli('power', 'seen')
-    expect(after.stdout).toMatch(/^seen: [+-]0\.\d{3} \[.*with 2 seeds an arm on 6 problems/)
+    expect(after.stdout).toMatch(
+      /^seen, recipe - baseline: [+-]0\.\d{3} \[.*with 2 seeds an arm on 6 problems/,
+    )
     expect(after.stdout).toMatch(/^seeds an arm +smallest effect +more minutes$/m)
     expectRefused(await cli('power', '.'), /is no run folder/)
 
@@ -299,7 +300,7 @@ describe('the other commands', () => {
   })
 
   it('refuse what they do not know', async () => {
-    expectRefused(await cli('eval', experiment, '--reads', 'ring'), /own, shared or both/)
+    expectRefused(await cli('eval', experiment, '--reads', 'ring5'), /no board "ring5": give own, shared/)
     expectRefused(await cli('dance'), /unknown command 'dance'/)
   })
 })

@@ -5,7 +5,7 @@ import { board } from '../board/protocols.ts'
 import { sights } from '../board/sights.ts'
 import { UserError } from '../errors.ts'
 import { type Arm, resolveArm } from '../experiment/arms.ts'
-import type { Experiment } from '../experiment/config.ts'
+import { type Experiment, noSuchArm } from '../experiment/config.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
 import { three } from '../report/rows.ts'
 import { experimentOf } from './experiment-file.ts'
@@ -107,7 +107,7 @@ function playedArms(experiment: Experiment, flags: EvalFlags, seats: readonly Se
   const names = flags.reads?.flatMap((name) => (name === 'both' ? ['own', 'shared'] : [name])) ?? ['own']
   const arms = flags.arm?.map((name): Played => {
     if (Object.hasOwn(experiment.arms, name)) return experiment.arms[name]
-    throw new UserError(`There is no arm "${name}": the arms are ${Object.keys(experiment.arms).join(', ')}.`)
+    throw noSuchArm(experiment, name)
   })
   return (arms ?? names.map(plain)).map((arm) => {
     const at = (index: number) => seats.find(({ seat }) => seat === index)

@@ -89,10 +89,10 @@ describe('eval', () => {
       HF_ENDPOINT: 'http://127.0.0.1:9',
     })
     expect(JSON.parse(again.stdout)).toMatchObject({
-      model: { name: 'tests/tiny' },
+      models: [{ model: 'tests/tiny' }],
       task: { name: 'gsm8k', from: 'openai/gsm8k@main', holdout: 2 },
       problems: 2,
-      boards: [{ reads: 'own', k: 4 }],
+      protocols: [{ protocol: 'own', k: 4 }],
     })
   })
 
@@ -166,7 +166,7 @@ describe('eval', () => {
     expect(first.stdout).toMatch(/^paid +\d+ tokens in 72 answers; 24 were in runs\/eval-127.0.0.1/m)
     expect(server.asked[0].authorization).toBe('Bearer k')
     const again = await cli([...command, '--json'])
-    expect(JSON.parse(again.stdout)).toMatchObject({ endpoint: { requests: 0, kept: 48 } })
+    expect(JSON.parse(again.stdout)).toMatchObject({ endpoints: [{ requests: 0, kept: 48 }] })
     expect(server.asked.length).toBe(72)
     await server.close()
   })
@@ -185,7 +185,7 @@ describe('eval', () => {
     expect(first.stdout).toMatch(/^model +m\\u001b\[2J$/m)
     const again = await cli([...command, '--json'])
     expect(JSON.parse(again.stdout)).toMatchObject({
-      endpoint: { url: server.url, requests: 2, flawed: { limit: 0, filter: 0, nothing: 0 } },
+      endpoints: [{ url: server.url, requests: 2, flawed: { limit: 0, filter: 0, nothing: 0 } }],
     })
     const bad = await cli([...command, '--key-env', 'BAD'], { BAD: 'sk-one\nsk-two' })
     const broken = await cli(['eval', '--endpoint', `${url.replace('/v1', '')}:x`, '--model', 'm'])

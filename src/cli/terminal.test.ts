@@ -32,7 +32,11 @@ describe('the terminal', () => {
       /process\.std(out|err)\.write|console\.\w+\(/.test(readFileSync(join(source, name), 'utf8')),
     )
     // The engine's two lines are of numbers and its own words alone.
-    expect(writers.sort()).toEqual(['cli/terminal.ts', 'engine/onnx/gpu/lane.ts', 'engine/onnx/sequences.ts'])
+    expect(writers.sort()).toEqual([
+      'cli/terminal.ts',
+      'engine/onnx/gpu/sampler.ts',
+      'engine/onnx/sequences.ts',
+    ])
   })
 
   it.each([

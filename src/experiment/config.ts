@@ -197,6 +197,9 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
   return { name, urls, tokenizer: tokenizer ?? null }
 }
 
+export const noSuchArm = ({ arms }: Experiment, name: string) =>
+  new UserError(`There is no arm "${name}": the arms are ${Object.keys(arms).join(', ')}.`)
+
 /** The same experiment with other choices laid over the user's own. */
 export function overrideExperiment(experiment: Experiment, over: ExperimentChoices): Experiment {
   const { choices } = experiment

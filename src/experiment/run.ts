@@ -12,7 +12,7 @@ import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
 import type { History, RunRecord } from '../record/schema.ts'
 import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
-import type { Experiment } from './config.ts'
+import { type Experiment, noSuchArm } from './config.ts'
 import { findModels, type openEngine, openEngines } from './engine.ts'
 import { type JobContext, type JobOutcome, type RunEvent, readOutcome, runJob } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
@@ -118,6 +118,8 @@ async function withRun<T>(
 ): Promise<T> {
   const { out, signal, onEvent = () => {} } = options
   signal?.throwIfAborted()
+  const unknown = options.arms?.find((name) => !Object.hasOwn(experiment.arms, name))
+  if (unknown !== undefined) throw noSuchArm(experiment, unknown)
   const split = await experiment.task.load()
   checkSplit(experiment, split)
   const onNotice = (text: string) => onEvent({ type: 'notice', text })

@@ -24,7 +24,7 @@ test('a long chat takes no more than it may', () => {
     role: i % 2 === 0 ? 'user' : 'assistant',
     content: 'x'.repeat(2000),
   }))
-  const qwen3 = readFileSync(new URL('../../scripts/golden/qwen3.jinja', import.meta.url), 'utf8')
+  const qwen3 = readFileSync(new URL('../../test/golden/qwen3.jinja', import.meta.url), 'utf8')
   expect(render(qwen3, { messages }).length).toBeGreaterThan(400_000)
 })
 
