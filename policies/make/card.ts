@@ -5,13 +5,13 @@ import { weightShapes } from '../../src/engine/checkpoint/folder.ts'
 import { smallPolicySettings } from '../../src/experiment/defaults.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
-import type { LogLine, Recipe } from '../make.ts'
 import * as clues from './corpus/clues.ts'
 import { corpusChat, postShares, worldShares } from './corpus/index.ts'
 import * as insight from './corpus/insight.ts'
 import type { Chat, Cut, Shares } from './corpus/types.ts'
 import * as words from './corpus/words.ts'
 import type { Figures } from './measure.ts'
+import type { LogLine, Recipe } from './recipe.ts'
 
 const { board, sampling } = smallPolicySettings
 
