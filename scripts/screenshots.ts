@@ -38,10 +38,10 @@ try {
     await save(await open('light', 1240), 'report.jpg')
     const page = await open('dark', 1240)
     await page.locator('.chip', { hasText: 'Rescued' }).click()
-    await page.getByLabel('Look in').selectOption('recipe')
+    await page.getByLabel('Look in').selectOption({ label: 'recipe' })
     await page.locator('.sort', { hasText: 'Difference' }).click()
     await page.locator('.table-row a').first().click()
-    await page.locator('.column.recipe .reply').nth(7).waitFor()
+    await page.locator('.column').nth(3).locator('.round-2 .post').first().waitFor()
     await save(page, 'problem.jpg')
   }
 } finally {
