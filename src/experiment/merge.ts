@@ -1,6 +1,7 @@
 /** One run of the folders of its shards, with what it found. Touches the file system only. */
 import { mergeRuns } from '../record/merge.ts'
 import type { Results } from '../record/results.ts'
+import { noted } from './record.ts'
 import { summarise } from './results.ts'
 import { finishedJobs, storedOutcomes } from './stored.ts'
 import { writeResults } from './write-results.ts'
@@ -18,6 +19,7 @@ export async function mergeShards(folders: readonly string[], out: string): Prom
     const outcomes = await storedOutcomes({ folder: out, jobs })
     const results = summarise({ record, failed: [], finishedAt: new Date().toISOString() }, outcomes)
     await writeResults(out, results)
+    if (!results.sequential) await run.update({ history: noted(record) })
     return results
   } finally {
     run.release()

@@ -3,7 +3,14 @@ import { arch, cpus, platform, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { protocolRecord } from '../board/protocol.ts'
 import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
-import { type ArmRecord, kind, type RunRecord, type SharedRecord, schemaVersion } from '../record/schema.ts'
+import {
+  type ArmRecord,
+  type History,
+  kind,
+  type RunRecord,
+  type SharedRecord,
+  schemaVersion,
+} from '../record/schema.ts'
 import type { Problem, Split } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import { builtInModel, type Experiment } from './config.ts'
@@ -32,6 +39,13 @@ export async function recordOf(experiment: Experiment, found: FoundModels, split
       system: `${platform()} ${arch()}`,
     },
   }
+}
+
+/** The history with one more reading of the verdicts at the plain level. */
+export function noted({ history = {}, seeds }: RunRecord): History {
+  const { read = [] } = history
+  const known = read.some((each) => each.join() === seeds.join())
+  return known ? history : { ...history, read: [...read, [...seeds]] }
 }
 
 /** A model as results name it. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { own, shared } from '../board/sights.ts'
 import type { Engine, Policy } from '../engine/contract.ts'
+import { readRecord } from '../record/folder.ts'
 import { type Results, resultsSchema, withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import type { Task } from '../tasks/types.ts'
@@ -442,6 +443,8 @@ describe('the run folder', () => {
     )
     expect(withoutTimings(results)).toEqual(withoutTimings(expected))
     expect(await records(merged)).toEqual(await records(whole))
+    // The verdict has been read, which more seeds added later have to count.
+    expect((await readRecord(merged)).history).toEqual({ read: [tinyExperiment(model).seeds] })
     // It is a run like any other: it goes on.
     const again = await run(tinyExperiment(model), {
       out: merged,

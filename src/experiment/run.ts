@@ -10,13 +10,13 @@ import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.
 import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
-import type { History, RunRecord } from '../record/schema.ts'
+import type { RunRecord } from '../record/schema.ts'
 import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
 import { type Experiment, noSuchArm } from './config.ts'
 import { findModels, type openEngine, openEngines } from './engine.ts'
 import { type JobContext, type JobOutcome, type RunEvent, readOutcome, runJob } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
-import { recordOf } from './record.ts'
+import { noted, recordOf } from './record.ts'
 import { summarise } from './results.ts'
 import { writeResults } from './write-results.ts'
 
@@ -248,10 +248,3 @@ async function runJobs(
 /** Whether an error, or what caused it, is that the place of work is gone. */
 const isLost = (error: unknown): boolean =>
   error instanceof LostError || (error instanceof Error && error.cause !== undefined && isLost(error.cause))
-
-/** The history with one more reading of the verdicts at the plain level. */
-function noted({ history = {}, seeds }: RunRecord): History {
-  const { read = [] } = history
-  const known = read.some((each) => each.join() === seeds.join())
-  return known ? history : { ...history, read: [...read, [...seeds]] }
-}
