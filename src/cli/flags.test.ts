@@ -9,9 +9,17 @@ const flags = { engine: 'tinker', url: urls, model: 'Qwen/Qwen3-4B' }
 
 describe('flags', () => {
   it('win over every arm', () => {
-    const arms = { a: { train: { steps: 7 } }, b: {} }
-    const { arms: cut } = withFlags(defineExperiment({ arms }), { steps: 2 })
-    expect([cut.a.train.steps, cut.b.train.steps]).toEqual([2, 2])
+    const a = {
+      train: { steps: 7, lora: { rank: 8, alpha: 4 } },
+      sampling: { trained: { temperature: 0.5 }, context: { topP: 0.9 } },
+    }
+    const experiment = defineExperiment({ arms: { a, b: {} } })
+    const { arms } = withFlags(experiment, { steps: 2, loraAlpha: 32, temperature: 0.8 })
+    for (const { train, sampling } of Object.values(arms)) {
+      expect([train.steps, train.lora.alpha]).toEqual([2, 32])
+      expect([sampling.trained.temperature, sampling.context.temperature]).toEqual([0.8, 0.8])
+    }
+    expect([arms.a.train.lora.rank, arms.a.sampling.context.topP]).toEqual([8, 0.9])
   })
 })
 

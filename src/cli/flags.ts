@@ -1,4 +1,5 @@
 /** Lays command-line flags over an experiment. Pure. */
+import type { ArmChoices } from '../experiment/arms.ts'
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
 
@@ -42,23 +43,15 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   if (own && Object.keys(sizes).length > 0) over.task = cutTask(own, sizes)
   else if (!own) over.task = taskNamed(flags.task ?? 'word-problems', sizes)
   if (flags.model !== undefined) over.model = flags.model
-  if (flags.steps !== undefined) {
-    over.train = { steps: flags.steps }
-    // Said on the command line, it is meant for every arm.
-    const { arms } = experiment.choices
-    over.arms =
-      arms &&
-      Object.fromEntries(
-        Object.entries(arms).map(([name, arm]) => [
-          name,
-          { ...arm, train: { ...arm.train, steps: flags.steps } },
-        ]),
-      )
-  }
+  if (flags.steps !== undefined) over.train = { steps: flags.steps }
   if (flags.loraAlpha !== undefined) {
     over.train = { ...over.train, lora: { ...experiment.choices.train?.lora, alpha: flags.loraAlpha } }
   }
   if (flags.temperature !== undefined) over.sampling = atTemperature(experiment, flags.temperature)
+  const { arms } = experiment.choices
+  if (arms && (over.train || over.sampling)) {
+    over.arms = Object.fromEntries(Object.entries(arms).map(([name, arm]) => [name, armWith(arm, flags)]))
+  }
   if (flags.seeds !== undefined) over.seeds = flags.seeds
   const { device, threads, url: urls, tokenizer } = flags
   const engine = { name: flags.engine, device, threads, urls, tokenizer }
@@ -66,6 +59,25 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   // The names are checked where the experiment is completed, as those of an experiment file are.
   if (stated.length > 0) over.engine = Object.fromEntries(stated) as ExperimentChoices['engine']
   return overrideExperiment(experiment, over)
+}
+
+/** Said on the command line, it is meant for every arm: an arm's own setting gives way. */
+function armWith(arm: ArmChoices, { steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
+  const { train = {}, sampling } = arm
+  return {
+    ...arm,
+    train: {
+      ...train,
+      ...(steps !== undefined && { steps }),
+      ...(loraAlpha !== undefined && train.lora && { lora: { ...train.lora, alpha: loraAlpha } }),
+    },
+    ...(temperature !== undefined && {
+      sampling: {
+        trained: { ...sampling?.trained, temperature },
+        context: { ...sampling?.context, temperature },
+      },
+    }),
+  }
 }
 
 /** Every draw at a temperature, and each with the nucleus that it has. */
