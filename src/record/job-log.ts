@@ -106,7 +106,11 @@ export async function readProgress(folder: string): Promise<Progress | undefined
   for (const name of await namesIn(folder)) {
     const counts =
       isCheckpointFolder(name) || (logs.map(logFile).includes(name) && (await hasBytes(folder, name)))
-    if (counts) throw damaged(folder, path, `it is missing beside ${name}`)
+    if (!counts) continue
+    // The job may have begun since it was looked for: its writer makes it before all else.
+    const begun = await readRegular(path)
+    if (begun !== undefined) return parseProgress(folder, begun)
+    throw damaged(folder, path, `it is missing beside ${name}`)
   }
   return undefined
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRunFolder, readRecord } from '../../src/record/folder.ts'
-import { progressText } from '../../src/record/job-log.ts'
+import { beginning, progressText } from '../../src/record/job-log.ts'
 import type { Results } from '../../src/record/results.ts'
 import type { Progress } from '../../src/record/schema.ts'
 import { changeSentence, trainingSentence } from '../../src/report/sentences.ts'
@@ -49,6 +49,8 @@ describe.skipIf(!chromiumPath)('the dashboard, in Chromium', () => {
       const { seal: _, ...progress } = JSON.parse(await text(join(name, 'progress.json'))) as Progress & {
         seal: string
       }
+      // Before any line, as a run does: a log without it is damage.
+      await put(join(name, 'progress.json'), progressText(name, beginning(progress.steps > 0)))
       const [metrics, rollouts] = await Promise.all(
         ['metrics.jsonl', 'rollouts.jsonl'].map((file) => text(join(name, file))),
       )
