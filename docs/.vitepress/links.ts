@@ -48,7 +48,9 @@ export function deadLinks(
   path: string,
   site: { base: string; has: (path: string) => boolean; anchorsOf: (path: string) => ReadonlySet<string> },
 ): string[] {
-  const hrefs = [...html.matchAll(/<(?:a|img|link|script)\b[^>]*?\s(?:href|src)="([^"]*)"/g)].map(([, href]) => href)
+  const hrefs = [...html.matchAll(/<(?:a|img|link|script)\b[^>]*?\s(?:href|src)="([^"]*)"/g)].map(
+    ([, href]) => href,
+  )
   return [...new Set(hrefs)].filter((href) => {
     if (/^[a-z][a-z+.-]*:|^\/\//i.test(href)) return false
     const url = new URL(href.replaceAll('&amp;', '&'), `file://${site.base}${path}`)
@@ -57,7 +59,9 @@ export function deadLinks(
     const target = inside === '' || inside.endsWith('/') ? `${inside}index.html` : inside
     if (!site.has(target)) return true
     return (
-      url.hash !== '' && target.endsWith('.html') && !site.anchorsOf(target).has(decodeURIComponent(url.hash.slice(1)))
+      url.hash !== '' &&
+      target.endsWith('.html') &&
+      !site.anchorsOf(target).has(decodeURIComponent(url.hash.slice(1)))
     )
   })
 }
@@ -76,7 +80,9 @@ export function checkSite(outDir: string, base: string): void {
   const anchorsOf = (path: string) => {
     const known = anchors.get(path)
     if (known) return known
-    const ids = new Set([...readFileSync(join(outDir, path), 'utf8').matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id))
+    const ids = new Set(
+      [...readFileSync(join(outDir, path), 'utf8').matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id),
+    )
     anchors.set(path, ids)
     return ids
   }
