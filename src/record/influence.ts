@@ -9,11 +9,12 @@ import { UserError } from '../errors.ts'
 import { appendAt, readRegular } from '../files.ts'
 import { refSchema } from './schema.ts'
 
-const lineSchema = z.strictObject({
+/** A line of influence.jsonl. */
+export const influenceSchema = z.strictObject({
   problem: z.string(),
   effects: z.array(z.strictObject({ note: refSchema, post: refSchema, change: z.number() })),
 })
-export type InfluenceLine = z.infer<typeof lineSchema>
+export type InfluenceLine = z.infer<typeof influenceSchema>
 
 export const influenceFile = 'influence.jsonl'
 
@@ -36,7 +37,7 @@ export async function readInfluence(
     .slice(0, -1)
     .map((row, i): InfluenceLine => {
       try {
-        const line = lineSchema.parse(JSON.parse(row))
+        const line = influenceSchema.parse(JSON.parse(row))
         if (line.problem === problems[i]) return line
       } catch {
         // Said below, whatever it was.
