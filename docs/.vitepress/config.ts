@@ -5,7 +5,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
-import { checkSite, toSourcePage } from './links.ts'
+import { checkSite, slug, toSourcePage } from './links.ts'
 import { sidebar } from './sidebar.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -28,6 +28,7 @@ export default defineConfig({
     footer: { message: 'MIT licence' },
   },
   markdown: {
+    anchor: { slugify: slug },
     config(md) {
       // Before VitePress's own rule, which every link passes through, looks whether a page is there.
       const render = md.renderer.rules.link_open!

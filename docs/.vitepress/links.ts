@@ -8,26 +8,41 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 /** The name of the page that shows a file: without dots, which VitePress would take for an ending. */
 const sourcePage = (path: string) => path.replaceAll('.', '_')
 
-/** A link of a page of docs/, or, where it leads out of docs/, the address of the page that shows that file. */
-export function toSourcePage(href: string, page: string): string {
-  if (!href.startsWith('../')) return href
-  const [path, anchor] = href.split('#')
+/** The file or folder of the repository that a link of a page leads to, where that is no page, picture or address. */
+function sourceOf(href: string, page: string): { path: string; anchor: string } | null {
+  const [, path, anchor] = /^([^#]*)(#.*)?$/.exec(href)!
+  if (path === '' || path.startsWith('/') || /^[a-z][a-z+.-]*:/i.test(path)) return null
   const file = posix.join('docs', dirname(page), path)
-  if (file.startsWith('docs/')) return href
-  return `/source/${sourcePage(file)}${anchor === undefined ? '' : `#${anchor}`}`
+  return file.startsWith('docs/') && !file.endsWith('.ts') ? null : { path: file, anchor: anchor ?? '' }
 }
 
-/** The files and folders outside docs/ that its pages lead to, each once: their paths in the repository, and their pages. */
+/** A link of a page of docs/, or, where it leads to a file that is no page, the address of the page that shows it. */
+export function toSourcePage(href: string, page: string): string {
+  const source = sourceOf(href, page)
+  return source === null ? href : `/source/${sourcePage(source.path)}${source.anchor}`
+}
+
+/** The files and folders that pages of docs/ lead to, each once: their paths in the repository, and their pages. */
 export function linkedSources(): { path: string; page: string }[] {
   const docs = join(root, 'docs')
+  const pages = readdirSync(docs).filter((name) => name.endsWith('.md'))
   const found = new Set<string>()
-  for (const page of readdirSync(docs).filter((name) => name.endsWith('.md'))) {
-    for (const [, href] of readFileSync(join(docs, page), 'utf8').matchAll(/\]\((\.\.\/[^)#\s]+)/g)) {
-      found.add(posix.join('docs', href))
+  for (const page of pages) {
+    for (const [, href] of readFileSync(join(docs, page), 'utf8').matchAll(/\]\(([^)\s]+)/g)) {
+      const source = sourceOf(href, page)
+      if (source !== null) found.add(source.path)
     }
   }
   return [...found].sort().map((path) => ({ path, page: sourcePage(path) }))
 }
+
+/** The anchor of a heading, as forges make it, so that one link works there and here. */
+export const slug = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replaceAll(' ', '-')
 
 /** Markdown that shows a file, or lists what a folder holds. */
 export function sourceMarkdown(path: string): string {
