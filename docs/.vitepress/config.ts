@@ -10,12 +10,14 @@ import { sidebar } from './sidebar.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
+/** Where a server has the site. */
+const base = process.env.DOCS_BASE ?? '/'
+
 export default defineConfig({
   title: 'message-board',
   description: "Train copies of a language model to read each other's notes, and know whether it helped.",
   lang: 'en',
-  // Works in whatever folder a server has it.
-  base: process.env.DOCS_BASE ?? '/',
+  base,
   themeConfig: {
     sidebar,
     nav: [
@@ -33,8 +35,14 @@ export default defineConfig({
       // Before VitePress's own rule, which every link passes through, looks whether a page is there.
       const render = md.renderer.rules.link_open!
       md.renderer.rules.link_open = (tokens, index, options, env, self) => {
-        const href = tokens[index].attrGet('href')!
-        tokens[index].attrSet('href', toSourcePage(href, env.relativePath))
+        const token = tokens[index]
+        const href = token.attrGet('href')!
+        token.attrSet('href', toSourcePage(href, env.relativePath))
+        if (href.startsWith('public/')) {
+          // A file of the site and no page of it, so the browser has to load it by itself.
+          token.attrSet('href', base + href.slice('public/'.length))
+          token.attrSet('target', '_blank')
+        }
         return render(tokens, index, options, env, self)
       }
     },
