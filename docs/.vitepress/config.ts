@@ -18,12 +18,15 @@ export default defineConfig({
   description: "Train copies of a language model to read each other's notes, and know whether it helped.",
   lang: 'en',
   base,
+  head: [['link', { rel: 'icon', href: `${base}icon.svg` }]],
   themeConfig: {
     sidebar,
     nav: [
       { text: 'Ten minutes', link: '/getting-started' },
       { text: 'How it works', link: '/how-it-works' },
       { text: 'API', link: '/api' },
+      // A file of the site and no page of it: the browser has to load it by itself.
+      { text: 'A finished report', link: '/example/report.html', target: '_blank' },
     ],
     outline: [2, 3],
     search: { provider: 'local' },

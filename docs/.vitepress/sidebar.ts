@@ -2,7 +2,7 @@
 
 export interface Chapter {
   text: string
-  items: { text: string; link: string; rel?: string; target?: string }[]
+  items: { text: string; link: string }[]
 }
 
 const page = (text: string, name: string) => ({ text, link: `/${name}` })
@@ -14,8 +14,6 @@ export const sidebar: Chapter[] = [
       page('What it is', ''),
       page('Ten minutes', 'getting-started'),
       page('How it works', 'how-it-works'),
-      // No page of the site but a file of it: the browser has to load it anew.
-      { text: 'A finished report', link: '/example/report.html', target: '_blank', rel: 'noopener' },
       page('Questions', 'faq'),
       page('Glossary', 'glossary'),
     ],
