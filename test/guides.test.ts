@@ -19,7 +19,7 @@ import { rolloutSchema } from '../src/record/schema.ts'
 import { partsOf } from '../src/tasks/parts.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const load = (name: string) => experimentOf(join(root, 'experiments', `${name}.ts`))
+const load = (name: string) => experimentOf(join(root, `${name}.ts`))
 
 let scratch: string
 let engine: Engine
@@ -64,7 +64,7 @@ async function run(name: string, arm: string) {
 
 describe('own-task.ts', () => {
   it('gives the problems that the page names, none of them twice', async () => {
-    const { train, holdout } = await (await load('own-task')).task.load()
+    const { train, holdout } = await (await load('experiments/own-task')).task.load()
     expect([train.length, holdout.length]).toEqual([512, 128])
     expect(new Set([...train, ...holdout].map(({ question }) => question)).size).toBe(640)
     expect(train[0]).toEqual({
@@ -75,7 +75,7 @@ describe('own-task.ts', () => {
   })
 
   it('runs', async () => {
-    const { results, played } = await run('own-task', 'recipe')
+    const { results, played } = await run('experiments/own-task', 'recipe')
     expect(results.failed).toEqual([])
     expect(results.task).toEqual({ name: 'free seats', train: 16, holdout: 4 })
     expect(played.every(({ problem }) => problem.question.startsWith('A train has'))).toBe(true)
@@ -84,7 +84,7 @@ describe('own-task.ts', () => {
 
 describe('hidden-profile.ts', () => {
   it('deals its two parts to four seats', async () => {
-    const { train, holdout } = await (await load('hidden-profile')).task.load()
+    const { train, holdout } = await (await load('experiments/hidden-profile')).task.load()
     expect([train.length, holdout.length]).toEqual([288, 73])
     const [{ parts, gold }] = train
     expect([0, 1, 2, 3].map((seat) => partsOf({ parts }, seat, 4))).toEqual([
@@ -97,17 +97,32 @@ describe('hidden-profile.ts', () => {
   })
 
   it('runs', async () => {
-    const { results, played } = await run('hidden-profile', 'recipe')
+    const { results, played } = await run('experiments/hidden-profile', 'recipe')
     expect(results.failed).toEqual([])
     expect(played.every(({ problem }) => problem.parts?.length === 2)).toBe(true)
   })
 })
 
+it('first.ts of docs/getting-started.md runs', async () => {
+  const { results, played } = await run('docs/examples/first', 'ring')
+  expect(results.failed).toEqual([])
+  expect(results.contrasts.map(({ arm, against }) => [arm, against])).toEqual([
+    ['ring', 'own'],
+    ['shared', 'own'],
+  ])
+  expect(played[0].rounds[1].map(({ reads }) => reads.map(([, seat]) => seat))).toEqual([
+    [0, 1],
+    [1, 2],
+    [2, 3],
+    [3, 0],
+  ])
+})
+
 it('own-grader.ts reads answers in the box alone', async () => {
-  const { grader } = await load('own-grader')
+  const { grader } = await load('experiments/own-grader')
   expect(grader.grade('So the answer is 12.', '12')).toEqual({ answer: null, correct: false })
   expect(grader.grade('So \\boxed{12.0}', '12')).toEqual({ answer: '12.0', correct: true })
-  const { results, played } = await run('own-grader', 'recipe')
+  const { results, played } = await run('experiments/own-grader', 'recipe')
   expect(results.versions.grader).toBe('boxed only 1')
   for (const post of played.flatMap(({ rounds }) => rounds.flat())) {
     expect(post.answer).toBe(readBoxed(post.text))
@@ -115,7 +130,7 @@ it('own-grader.ts reads answers in the box alone', async () => {
 })
 
 it('partial-reward.ts pays replies between 0 and 1, and counts right and wrong', async () => {
-  const { arms } = await load('partial-reward')
+  const { arms } = await load('experiments/partial-reward')
   const { assign } = arms.closeness.credit
   const post = (answer: string | null) => ({
     answer,
@@ -132,7 +147,7 @@ it('partial-reward.ts pays replies between 0 and 1, and counts right and wrong',
   const tools = { protocol: arms.closeness.protocol, replay: async () => [], rescore: async () => [] }
   expect((await assign(played, tools)).credits).toEqual([[[null], [1, 0.75, 0, 0, 0]]])
 
-  const { results, played: trained } = await run('partial-reward', 'closeness')
+  const { results, played: trained } = await run('experiments/partial-reward', 'closeness')
   expect(results.failed).toEqual([])
   const paid = trained.flatMap(({ credit }) => credit?.[1] ?? [])
   expect(paid.length).toBe(4 * 2 * 2)
