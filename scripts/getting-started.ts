@@ -15,6 +15,9 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const page = join(root, 'docs/getting-started.md')
 const log = join(root, 'docs/public/first-ten-minutes.txt')
 
+/** What a new user's shell has: nothing of the npm that may have started this script. */
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('npm_')))
+
 /** The commands of the page, one a line of its shell blocks. */
 export function commandsOf(markdown: string): string[] {
   return [...markdown.matchAll(/^```sh\n(.*?)\n```$/gms)].flatMap(([, block]) => block.split('\n'))
@@ -31,7 +34,12 @@ export function savedFile(markdown: string): { as: string; from: string } {
 async function runCommand(command: string, cwd: string) {
   const started = performance.now()
   // A group of its own: Ctrl-C reaches what the shell started too.
-  const shell = spawn('bash', ['-c', command], { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const shell = spawn('bash', ['-c', command], {
+    cwd,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let printed = ''
   let asked: Promise<void> | null = null
   const take = (chunk: Buffer) => {

@@ -34,6 +34,7 @@ export default defineConfig({
   },
   markdown: {
     anchor: { slugify: slug },
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config(md) {
       // Before VitePress's own rule, which every link passes through, looks whether a page is there.
       const render = md.renderer.rules.link_open!

@@ -1,9 +1,9 @@
-// What does a reader need? Three boards in a world where each of three facts is known to one seat or two.
-import { clues, defineExperiment, grpo, own, ring, shared } from 'message-board'
+// Is one neighbour's note enough? In `clues` the next seat was told the part that a reader lacks; a ring shows its note.
+import { clues, defineExperiment, grpo, own, ring } from 'message-board'
 
 export default defineExperiment({
-  task: clues({ parts: 3, holdout: 60 }),
-  arms: { own: { reads: own }, ring: { reads: ring }, shared: { reads: shared } },
+  task: clues({ holdout: 40 }),
+  arms: { own: { reads: own }, ring: { reads: ring } },
   baseline: 'own',
   train: grpo({ steps: 10 }),
   seeds: [17, 18],
