@@ -1,0 +1,2 @@
+/** Opens a lane in a browser. */
+export { openLane as openLaneOn } from './lane.ts'
