@@ -1,2 +1,4 @@
 /** Opens a lane in a browser. */
-export { openLane as openLaneOn } from './lane.ts'
+import { type Lane, type LaneOptions, openLane } from './lane.ts'
+
+export const openLaneOn = async (options: LaneOptions): Promise<Lane> => openLane(options)
