@@ -69,7 +69,7 @@ describe.skipIf(!chromiumPath)('the library, in Chromium', () => {
         event.type === 'step' && event.job === 'baseline-s17' ? [event.metrics.step] : [],
       )
     call('run', length, out).catch(() => {})
-    await expect.poll(async () => steps(await told<RunEvent>()), { timeout: 100_000 }).toContain(1)
+    await expect.poll(async () => steps(await told<RunEvent>()), { timeout: 200_000 }).toContain(1)
     await watched.page.evaluate(() => library().kill())
     const before = (await told()).length
     const found = new Map(await call<[string, string][]>('run', length, out))
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPath)('the library, in Chromium', () => {
       const bytes = await readFile(join(here, path), 'latin1')
       expect(found.get(path) === bytes, path).toBe(true)
     }
-  })
+  }, 300_000)
 
   it('keeps files as the system does, in a worker and in the page', async () => {
     const expected = JSON.parse(JSON.stringify(await outcomesOf(files, join(folder, 'made'))))
