@@ -8,6 +8,7 @@ import { insight } from '../tasks/insight.ts'
 import { referenceSizes } from '../tasks/sizes.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
+import type { TrainChoices } from '../train/options.ts'
 import { rules } from './credit-rules.ts'
 import { type ArmSettings, armNames, type Settings, type WorldName } from './settings.ts'
 import { presetOf, sightOf, wiringName } from './wiring.ts'
@@ -28,39 +29,46 @@ export function protocolOf({ reads, rounds }: Pick<ArmSettings, 'reads' | 'round
   return rounds === 2 ? board({ reads: sees }) : debate({ turns: rounds, sees })
 }
 
-function armOf(arm: ArmSettings): ArmChoices {
-  const { make, train } = rules[arm.credit]
-  return { protocol: protocolOf(arm), credit: make(), ...(train && { train }) }
-}
+const armOf = (arm: ArmSettings): ArmChoices => ({
+  protocol: protocolOf(arm),
+  credit: rules[arm.credit].make(),
+})
+
+/** What either arm's rule needs, both have: so that they are trained on the same problems, step by step. */
+const trainOf = ({ steps, arms }: Settings): TrainChoices => ({
+  steps,
+  ...rules[arms.baseline.credit].train,
+  ...rules[arms.recipe.credit].train,
+})
 
 /** The experiment; everything that is not set here is the library's default. */
-export function choicesOf({ world, steps, holdout, seeds, arms }: Settings): ExperimentChoices {
+export function choicesOf(settings: Settings): ExperimentChoices {
+  const { world, holdout, seeds, arms } = settings
   return {
     task: taskOf(world, holdout),
     arms: Object.fromEntries(armNames.map((name) => [name, armOf(arms[name])])),
-    train: { steps },
+    train: trainOf(settings),
     seeds: [...seeds],
   }
 }
 
 /** A file for `message-board run` that defines the same experiment. */
-export function codeOf({ world, steps, holdout, seeds, arms }: Settings): string {
+export function codeOf(settings: Settings): string {
+  const { world, holdout, seeds, arms } = settings
   const used = new Set(['defineExperiment', 'grpo', worlds[world].code])
   const lines = armNames.map((name) => {
     const { reads, rounds, credit } = arms[name]
-    const { code, imports, train } = rules[credit]
+    const { code, imports } = rules[credit]
     const preset = presetOf(reads)
     const sight = preset ?? `named('${wiringName(reads)}', (seat) => ${JSON.stringify(reads)}[seat])`
     for (const one of [...imports, preset ?? 'named', rounds === 2 ? 'board' : 'debate']) used.add(one)
     const protocol =
       rounds === 2 ? `board({ reads: ${sight} })` : `debate({ turns: ${rounds}, sees: ${sight} })`
-    const own = train
-      ? `, train: { ${Object.entries(train)
-          .map(([key, value]) => `${key}: ${value}`)
-          .join(', ')} }`
-      : ''
-    return `    ${name}: { protocol: ${protocol}, credit: ${code}${own} },`
+    return `    ${name}: { protocol: ${protocol}, credit: ${code} },`
   })
+  const train = Object.entries(trainOf(settings))
+    .map(([key, value]) => `${key}: ${value}`)
+    .join(', ')
   const names = [...used].sort((a, b) => a.localeCompare(b))
   return [
     '// Run it with: npx message-board run experiment.ts',
@@ -71,7 +79,7 @@ export function codeOf({ world, steps, holdout, seeds, arms }: Settings): string
     '  arms: {',
     ...lines,
     '  },',
-    `  train: grpo({ steps: ${steps} }),`,
+    `  train: grpo({ ${train} }),`,
     `  seeds: [${seeds.join(', ')}],`,
     '})',
     '',

@@ -1,0 +1,87 @@
+/** The reward of both arms, step by step, with the step that is looked at. Drawn by hand: it grows at every step. */
+import type { JobView, Side } from '../view/types.ts'
+import { colourOf } from '../web/colours.ts'
+import { movingMean } from '../web/curves.ts'
+import { three } from '../web/format.ts'
+
+const [WIDTH, HEIGHT] = [600, 180]
+const margin = { left: 34, right: 70, top: 10, bottom: 22 }
+
+export interface ChartLine {
+  job: JobView
+  side: Side
+}
+
+export function RewardChart({
+  lines,
+  steps,
+  at,
+  onLook,
+}: {
+  lines: readonly ChartLine[]
+  steps: number
+  at: number
+  onLook: (step: number) => void
+}) {
+  const x = (step: number) =>
+    margin.left + ((step - 1) / Math.max(1, steps - 1)) * (WIDTH - margin.left - margin.right)
+  const y = (share: number) => margin.top + (1 - share) * (HEIGHT - margin.top - margin.bottom)
+  const drawn = lines.map(({ job, side }) => {
+    const raw = job.trace.measures.reward.map((value) => value ?? 0)
+    const smooth = movingMean(raw)
+    const path = (values: readonly number[]) =>
+      values
+        .map((value, i) => `${i === 0 ? 'M' : 'L'}${x(job.trace.step[i]).toFixed(1)},${y(value).toFixed(1)}`)
+        .join('')
+    return { side, raw: path(raw), smooth: path(smooth), last: smooth.at(-1), end: job.trace.step.at(-1) }
+  })
+  const said = drawn.flatMap(({ side, last, end }) =>
+    last === undefined ? [] : [`${side.title} ${three(last)} after step ${end}`],
+  )
+  return (
+    <svg
+      class="reward-chart"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      role="img"
+      aria-label={`Share of replies that are right, by training step: ${said.join('; ') || 'no step yet'}.`}
+      onPointerDown={(event) => {
+        const { left, width } = event.currentTarget.getBoundingClientRect()
+        const share =
+          (((event.clientX - left) / width) * WIDTH - margin.left) / (WIDTH - margin.left - margin.right)
+        onLook(Math.round(1 + share * (steps - 1)))
+      }}
+    >
+      {[0, 0.25, 0.5, 0.75, 1].map((share) => (
+        <g key={share} class="tick">
+          <line x1={margin.left} x2={WIDTH - margin.right} y1={y(share)} y2={y(share)} />
+          <text x={margin.left - 6} y={y(share) + 3.5} text-anchor="end">
+            {share}
+          </text>
+        </g>
+      ))}
+      <text class="axis" x={margin.left} y={HEIGHT - 4}>
+        step 1
+      </text>
+      <text class="axis" x={WIDTH - margin.right} y={HEIGHT - 4} text-anchor="end">
+        {steps}
+      </text>
+      {at > 0 ? (
+        <line class="cursor" x1={x(at)} x2={x(at)} y1={margin.top} y2={HEIGHT - margin.bottom} />
+      ) : null}
+      {drawn.map(({ side, raw, smooth, last, end }) => (
+        <g key={side.name} style={{ '--tone': colourOf(side) }}>
+          <path class="raw" d={raw} />
+          <path class="smooth" d={smooth} />
+          {last === undefined || end === undefined ? null : (
+            <>
+              <circle cx={x(end)} cy={y(last)} r="4" />
+              <text class="end" x={x(end) + 8} y={y(last) + 4}>
+                {side.title}
+              </text>
+            </>
+          )}
+        </g>
+      ))}
+    </svg>
+  )
+}
