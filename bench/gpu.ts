@@ -12,10 +12,11 @@ import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { type Weights, weightShapes } from '../src/engine/checkpoint/folder.ts'
 import type { PolicyDatum } from '../src/engine/contract.ts'
 import { openBase } from '../src/engine/onnx/base.ts'
-import { chooseDevice, type Device, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'
+import { chooseDevice, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'
+import type { Device } from '../src/engine/onnx/devices.ts'
 import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../src/engine/onnx/policy.ts'
-import { runtimeVersion } from '../src/engine/onnx/session.ts'
+import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
 import { writeJsonAtomic } from '../src/files.ts'
 import { random, seedsOf } from '../src/random.ts'
 
@@ -151,7 +152,7 @@ const about = {
   precision: place.precision,
   gpu: await nvidiaGpu('name,driver_version'),
   processor: cpus()[0]?.model,
-  versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
+  versions: { node: process.version, 'onnxruntime-node': runtimeVersion('native') },
 }
 await measure(sizes, Number(flags.repeats))
 if (flags.sweep) {

@@ -16,7 +16,7 @@ import { openCheckpoint, saveCheckpoint } from '../src/engine/checkpoint/folder.
 import { openBase } from '../src/engine/onnx/base.ts'
 import { defaultLimits } from '../src/engine/onnx/limits.ts'
 import { frozenPolicy, loraPolicy } from '../src/engine/onnx/policy.ts'
-import { runtimeVersion } from '../src/engine/onnx/session.ts'
+import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
 import { initialWeights } from '../src/engine/onnx/trainer.ts'
 import { referenceSettings } from '../src/experiment/defaults.ts'
 import { writeJsonAtomic } from '../src/files.ts'
@@ -173,7 +173,7 @@ if (task === 'make') {
       threads: availableParallelism(),
       memoryGiB: Math.round(totalmem() / 2 ** 30),
     },
-    versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
+    versions: { node: process.version, 'onnxruntime-node': runtimeVersion('native') },
     batch: { prompts: PROMPTS, completions: PROMPTS * COPIES, lora: referenceSettings.train.lora },
     parameters,
     cases: measured,

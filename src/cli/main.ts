@@ -37,7 +37,10 @@ function about(command: Command): Command {
     )
     .option('--temperature <t>', 'temperature of every draw', positiveNumber)
     .option('--lora-alpha <alpha>', 'the adapter adds alpha / rank of itself', positiveNumber)
-    .option('--device <device>', 'where it computes: cpu, cuda, webgpu, or auto for the best that works')
+    .option(
+      '--device <device>',
+      'where it computes: cpu, wasm, cuda, webgpu, or auto for the best that works',
+    )
     .option('--threads <n>', 'threads of the engine', wholeNumber())
     .option('--json', 'print the results as JSON and nothing else')
 }
@@ -186,8 +189,8 @@ function program(): Command {
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
     .addOption(
       new Option('--device <device>', 'check the engine there, against the CPU')
-        .choices(['cpu', 'cuda', 'webgpu', 'auto'])
-        .default('cpu'),
+        .choices(['cpu', 'wasm', 'cuda', 'webgpu', 'auto'])
+        .default(undefined, 'cpu, or wasm where the native runtime does not load'),
     )
     .option('--json', 'print the checks as JSON')
     .action(async (flags: SelftestFlags) => {

@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import type { Sampling } from '../board/protocol.ts'
 import { own, shared } from '../board/sights.ts'
-import type { Device } from '../engine/onnx/device.ts'
+import type { Device } from '../engine/onnx/devices.ts'
+import { defaultDevice } from '../engine/onnx/runtime.ts'
 import { tinkerAddress } from '../engine/tinker/address.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
@@ -179,7 +180,7 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
         'engine.urls and engine.tokenizer are of the engine tinker: give --engine tinker too.',
       )
     }
-    return { name, device: 'cpu', threads: availableParallelism(), ...own }
+    return { name, device: defaultDevice(), threads: availableParallelism(), ...own }
   }
   if (Object.keys(own).length > 0) {
     throw new UserError(
@@ -331,7 +332,7 @@ const choicesSchema = z.strictObject({
   engine: z
     .strictObject({
       name: z.enum(['onnx', 'tinker']).optional(),
-      device: z.enum(['cpu', 'cuda', 'webgpu', 'auto']).optional(),
+      device: z.enum(['cpu', 'wasm', 'cuda', 'webgpu', 'auto']).optional(),
       threads: count.max(1024).optional(),
       urls: z.array(z.string().min(1)).optional(),
       tokenizer: z.string().min(1).nullish(),

@@ -4,10 +4,12 @@ import { createRequire } from 'node:module'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
+import { runtimeOf } from '../engine/onnx/devices.ts'
+import { defaultDevice, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
 import { graderName } from '../record/schema.ts'
-import type { Experiment } from './config.ts'
+import type { Experiment, OnnxChoice } from './config.ts'
 
 /** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */
 export interface FoundModel extends LocatedModel {
@@ -122,9 +124,15 @@ export function versions(experiment: Experiment): Record<string, string> {
 export function decidingVersions({ grader, engine }: Experiment): Record<string, string> {
   return {
     'message-board': versionOf('../../package.json'),
-    ...(engine.name === 'onnx' && { 'onnxruntime-node': versionOf('onnxruntime-node/package.json') }),
+    ...(engine.name === 'onnx' && runtimeVersions(engine)),
     grader: graderName(grader),
   }
+}
+
+/** Of `auto` the fallback alone is known: a GPU and the native CPU have one package. */
+function runtimeVersions({ device }: OnnxChoice): Record<string, string> {
+  const runtime = runtimeOf(device === 'auto' ? defaultDevice() : device)
+  return { [runtimePackages[runtime]]: runtimeVersion(runtime) }
 }
 
 export function sha256(text: string): string {

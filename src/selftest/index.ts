@@ -13,9 +13,11 @@ import { board } from '../board/protocols.ts'
 import { own, shared } from '../board/sights.ts'
 import type { Episode, Post } from '../board/types.ts'
 import type { Engine } from '../engine/contract.ts'
-import { chooseDevice, type Device } from '../engine/onnx/device.ts'
+import { chooseDevice } from '../engine/onnx/device.ts'
+import type { Device } from '../engine/onnx/devices.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
 import type { Precision } from '../engine/onnx/model.ts'
+import { defaultDevice, nativeProblem } from '../engine/onnx/runtime.ts'
 import { mathGrader } from '../grade/grader.ts'
 import {
   gradientDifference,
@@ -34,7 +36,7 @@ export interface Check {
 }
 
 /** Runs every check, the engine's on the given device; one that throws has failed. */
-export async function selftest(device: Device | 'auto' = 'cpu'): Promise<Check[]> {
+export async function selftest(device: Device | 'auto' = defaultDevice()): Promise<Check[]> {
   const folder = await mkdtemp(join(tmpdir(), 'message-board-selftest-'))
   const engines: Engine[] = []
   try {
@@ -61,7 +63,8 @@ export async function selftest(device: Device | 'auto' = 'cpu'): Promise<Check[]
       ),
       await check('adapters', () => atMost(0, loadError(tiny, scratch('adapter')), 'saved against loaded')),
     ]
-    if (place.device === 'cpu') return checks
+    // Against the native runtime on the processor, where that is another one and is there.
+    if (place.device === 'cpu' || nativeProblem() !== null) return checks
     const cpu = await open('cpu')
     return [
       ...checks,
