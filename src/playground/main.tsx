@@ -1,6 +1,6 @@
 /** The playground's page: a board to play with, an experiment to run, its verdict, and all of it to take along. */
 import { render } from 'preact'
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { Mark } from '../web/mark.tsx'
 import { route, startRouting } from '../web/route.ts'
 import '../web/style.css'

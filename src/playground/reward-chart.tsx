@@ -1,11 +1,12 @@
 /** The reward of both arms, step by step, with the step that is looked at. Drawn by hand: it grows at every step. */
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { JobView, Side } from '../view/types.ts'
 import { colourOf } from '../web/colours.ts'
 import { movingMean } from '../web/curves.ts'
 import { three } from '../web/format.ts'
 
-const [WIDTH, HEIGHT] = [600, 180]
-const margin = { left: 34, right: 70, top: 10, bottom: 22 }
+const HEIGHT = 220
+const margin = { left: 34, right: 74, top: 10, bottom: 22 }
 
 export interface ChartLine {
   job: JobView
@@ -23,8 +24,9 @@ export function RewardChart({
   at: number
   onLook: (step: number) => void
 }) {
-  const x = (step: number) =>
-    margin.left + ((step - 1) / Math.max(1, steps - 1)) * (WIDTH - margin.left - margin.right)
+  const [width, place] = useWidth()
+  const room = Math.max(1, width - margin.left - margin.right)
+  const x = (step: number) => margin.left + ((step - 1) / Math.max(1, steps - 1)) * room
   const y = (share: number) => margin.top + (1 - share) * (HEIGHT - margin.top - margin.bottom)
   const drawn = lines.map(({ job, side }) => {
     const raw = job.trace.measures.reward.map((value) => value ?? 0)
@@ -41,19 +43,19 @@ export function RewardChart({
   return (
     <svg
       class="reward-chart"
-      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      ref={place}
+      viewBox={`0 0 ${width} ${HEIGHT}`}
       role="img"
       aria-label={`Share of replies that are right, by training step: ${said.join('; ') || 'no step yet'}.`}
       onPointerDown={(event) => {
-        const { left, width } = event.currentTarget.getBoundingClientRect()
-        const share =
-          (((event.clientX - left) / width) * WIDTH - margin.left) / (WIDTH - margin.left - margin.right)
+        const { left } = event.currentTarget.getBoundingClientRect()
+        const share = (event.clientX - left - margin.left) / room
         onLook(Math.round(1 + share * (steps - 1)))
       }}
     >
       {[0, 0.25, 0.5, 0.75, 1].map((share) => (
         <g key={share} class="tick">
-          <line x1={margin.left} x2={WIDTH - margin.right} y1={y(share)} y2={y(share)} />
+          <line x1={margin.left} x2={width - margin.right} y1={y(share)} y2={y(share)} />
           <text x={margin.left - 6} y={y(share) + 3.5} text-anchor="end">
             {share}
           </text>
@@ -62,7 +64,7 @@ export function RewardChart({
       <text class="axis" x={margin.left} y={HEIGHT - 4}>
         step 1
       </text>
-      <text class="axis" x={WIDTH - margin.right} y={HEIGHT - 4} text-anchor="end">
+      <text class="axis" x={width - margin.right} y={HEIGHT - 4} text-anchor="end">
         {steps}
       </text>
       {at > 0 ? (
@@ -84,4 +86,16 @@ export function RewardChart({
       ))}
     </svg>
   )
+}
+
+/** The width that there is to draw in, in pixels, so that lines and letters are as large on every screen. */
+function useWidth() {
+  const place = useRef<SVGSVGElement>(null)
+  const [width, setWidth] = useState(600)
+  useEffect(() => {
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(Math.round(contentRect.width)))
+    if (place.current) observer.observe(place.current)
+    return () => observer.disconnect()
+  }, [])
+  return [width, place] as const
 }

@@ -1,6 +1,6 @@
 /** What a visitor takes along: the run's folder, the report, the experiment as TypeScript, and a link to all settings. */
 import { useSignal } from '@preact/signals'
-import { Copy } from '../web/controls.tsx'
+import { Copy, Wide } from '../web/controls.tsx'
 import { codeOf } from './experiment.ts'
 import { run, runSettings } from './run-state.ts'
 import { settingsLink } from './settings.ts'
@@ -70,10 +70,11 @@ export function TakeAway() {
         </div>
         <div class="wide">
           <h3>The experiment, in TypeScript</h3>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable from the keyboard */}
-          <pre tabIndex={0} aria-label="The experiment in TypeScript">
-            <code>{codeOf(settings.value)}</code>
-          </pre>
+          <Wide label="The experiment in TypeScript">
+            <pre>
+              <code>{codeOf(settings.value)}</code>
+            </pre>
+          </Wide>
           <Copy text={() => codeOf(settings.value)}>Copy the code</Copy>
         </div>
       </div>

@@ -66,7 +66,7 @@ const end = (): void => {
 
 const current = computed(() => (stop.value === null ? null : stops[stop.value]))
 
-// The first stop waits for something to look at; a task that is done leads on.
+// A task that is done leads on.
 effect(() => {
   const at = stop.value
   if (at !== null && stops[at].task?.done()) setTimeout(() => stop.peek() === at && next(), 1200)
@@ -100,14 +100,17 @@ export function Tour() {
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [now === null])
-  if (now === null) return null
+  // The first waits for something to look at.
+  if (now === null || !isReady) return null
   return (
     <aside class="tour" ref={box} aria-label="Guide">
       <div aria-live="polite">
-        <p class="eyebrow">
-          {at + 1} of {stops.length}
-        </p>
-        <h2>{now.title}</h2>
+        <h2>
+          <span class="muted">
+            {at + 1} of {stops.length}
+          </span>{' '}
+          {now.title}
+        </h2>
         <p>{now.says}</p>
         {now.task ? <p class="task">{now.task.says}</p> : null}
       </div>
@@ -125,9 +128,8 @@ export function Tour() {
             Back
           </button>
         ) : null}
-        <span class="grow" />
         <button type="button" class="quiet" onClick={end}>
-          Skip the guide
+          Skip
         </button>
       </p>
     </aside>

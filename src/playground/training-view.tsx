@@ -118,7 +118,7 @@ function UnderWay({ now }: { now: RunView }) {
         </label>
         <p class="row">
           <button type="button" disabled={done === 0} onClick={() => look(1)}>
-            ⏮ Before training
+            Before training
           </button>
           <button type="button" disabled={at <= 1} onClick={() => look(at - 1)}>
             ← Step back
@@ -133,7 +133,7 @@ function UnderWay({ now }: { now: RunView }) {
               lookAt.value = null
             }}
           >
-            Latest ⏭
+            Latest
           </button>
           <b class="step-title">{stepTitle(at, done)}</b>
         </p>
