@@ -39,7 +39,7 @@ test('a writer that throws half-way leaves the old file and no temporary one', a
   const path = join(folder, 'a.txt')
   await writeFile(path, 'old')
   const failing = writeAtomically(path, async (file) => {
-    await file.write('half of the n')
+    await file.writeFile('half of the n')
     throw new Error('disk full')
   })
   await expect(failing).rejects.toThrow('disk full')

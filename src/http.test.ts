@@ -11,10 +11,10 @@ import {
   piecesOf,
   refusalOf,
   retryAfter,
-  shown,
   type Wait,
   waitNotices,
 } from './http.ts'
+import { shown } from './printable.ts'
 
 let close: (() => void)[] = []
 afterEach(() => {

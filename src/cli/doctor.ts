@@ -4,7 +4,7 @@ import { fingerprint } from '../engine/checkpoint/fingerprint.ts'
 import { nativeInstall, probe } from '../engine/onnx/device.ts'
 import { type Device, devices, isHost } from '../engine/onnx/devices.ts'
 import { nativeProblem, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
-import { builtInModel } from '../experiment/config.ts'
+import { builtInModel } from '../platform/machine.ts'
 import { print, printJson } from './terminal.ts'
 
 /** The least that the default experiment needs, in GiB. */

@@ -1,6 +1,5 @@
 /** Opens the engines that an experiment asks for, and names what decides their numbers. */
-import { createHash } from 'node:crypto'
-import { createRequire } from 'node:module'
+import { hex } from '../bytes.ts'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
@@ -8,6 +7,8 @@ import { runtimeOf } from '../engine/onnx/devices.ts'
 import { defaultDevice, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
+import { sha256 as hashing } from '../platform/hash.ts'
+import { environment, packageVersion, platformVersions } from '../platform/machine.ts'
 import { graderName } from '../record/schema.ts'
 import type { Experiment, OnnxChoice } from './config.ts'
 
@@ -97,7 +98,7 @@ export async function openEngine(
   // Loaded here, since a command that needs no engine should not wait for one.
   if (engine.name === 'tinker') {
     const { openTinkerEngine } = await import('../engine/tinker/index.ts')
-    const key = process.env.TINKER_API_KEY
+    const key = environment('TINKER_API_KEY')
     return openTinkerEngine({ urls: engine.urls, key, model: name, tokenizer: folder, template, onNotice })
   }
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
@@ -112,18 +113,15 @@ export async function openEngine(
   return opened
 }
 
-const require = createRequire(import.meta.url)
-const versionOf = (path: string) => (require(path) as { version: string }).version
-
 /** The versions that a result depends on, and Node's for the record. */
 export function versions(experiment: Experiment): Record<string, string> {
-  return { ...decidingVersions(experiment), node: process.version }
+  return { ...decidingVersions(experiment), ...platformVersions() }
 }
 
 /** The versions whose change makes an earlier run another experiment. */
 export function decidingVersions({ grader, engine }: Experiment): Record<string, string> {
   return {
-    'message-board': versionOf('../../package.json'),
+    'message-board': packageVersion,
     ...(engine.name === 'onnx' && runtimeVersions(engine)),
     grader: graderName(grader),
   }
@@ -136,5 +134,5 @@ function runtimeVersions({ device }: OnnxChoice): Record<string, string> {
 }
 
 export function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hex(hashing().update(text).digest())
 }

@@ -2,10 +2,10 @@
  * Runs an experiment into a folder: opens or continues the folder, runs every job that is not finished, and writes
  * what was found. The same call again pays only for what is missing; an arm or a seed more pays for that alone.
  */
-import { setMaxListeners } from 'node:events'
-import { join } from 'node:path'
-import { inspect } from 'node:util'
+
 import { LostError, UserError } from '../errors.ts'
+import { allowListeners, wholeStory } from '../platform/machine.ts'
+import { join } from '../platform/path.ts'
 import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.ts'
 import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
@@ -231,7 +231,7 @@ async function runJobs(
         onEvent({ type: 'notice', text })
         return
       }
-      await writeJobError(join(folder, job.name), inspect(error))
+      await writeJobError(join(folder, job.name), wholeStory(error))
       failed.push({ job: job.name, why })
       onEvent({ type: 'job', job: job.name, state: 'failed', why })
     } finally {
@@ -244,7 +244,7 @@ async function runJobs(
   }
 
   // Each job at work listens for the end.
-  if (signal) setMaxListeners(0, signal)
+  if (signal) allowListeners(signal)
   // All are waited for, so that none goes on behind a run that is stopped.
   const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
   for (const each of ended) if (each.status === 'rejected') throw each.reason

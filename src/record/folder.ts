@@ -2,12 +2,10 @@
  * The run folder: opens a new one, or continues one that an equal configuration made, and never mixes two. Touches
  * the file system only.
  */
-import { rmSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import {
+  codeOf,
   jsonText,
   makeFolder,
   readFailure,
@@ -17,6 +15,8 @@ import {
   writeFileAtomic,
   writeJsonAtomic,
 } from '../files.ts'
+import { discard, readdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { parseSealed, sealed } from '../sealed.ts'
 import { isHeld, isLock, lockFolder } from './lock.ts'
 import { armName, isJobFolder, planBases, planJobs } from './plan.ts'
@@ -145,11 +145,8 @@ export async function openRunFolder(
       update,
       atWork: toldAtWork(path),
       release() {
-        try {
-          rmSync(join(path, runningFile), { force: true })
-        } catch {
-          // Whoever opens the folder next removes it; until then it says nothing, since nobody holds the lock.
-        }
+        // Where that fails whoever opens the folder next removes it; it says nothing while nobody holds the lock.
+        discard(join(path, runningFile))
         release()
       },
     }
@@ -208,7 +205,7 @@ async function namesIn(path: string): Promise<string[]> {
   try {
     return await readdir(path)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === 'ENOENT') return []
     // A file, or below one: nothing can be made there.
     throw code === 'ENOTDIR' ? writeFailure(path, error) : readFailure(path, error)

@@ -9,6 +9,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hostname } from 'node:os'
 import { pipeline } from 'node:stream/promises'
 import { UserError } from '../errors.ts'
+import type { FileHandle } from '../platform/files.ts'
 import { contentPolicy, type Page, pageEnd, pageStart, readPage } from '../report/page.ts'
 import { boardUpdate } from '../view/follow.ts'
 import { openInside } from '../view/inside.ts'
@@ -223,9 +224,20 @@ async function sendFile({ request, response }: Exchange, folder: string, names: 
     const { size } = await file.stat()
     if (size === 0) return void response.end()
     // Up to the length that was named: the run may be writing on.
-    await pipeline(file.createReadStream({ end: size - 1, autoClose: false }), response)
+    await pipeline(partsOf(file, size), response)
   } finally {
     await file.close()
+  }
+}
+
+/** A file's first bytes, a part at a time. */
+async function* partsOf(file: FileHandle, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < size; ) {
+    const part = new Uint8Array(Math.min(1 << 16, size - at))
+    const { bytesRead } = await file.read(part, 0, part.length, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield part.subarray(0, bytesRead)
   }
 }
 

@@ -20,11 +20,11 @@
  * `apply_chat_template` gives it.
  */
 
-import { join } from 'node:path'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import { readJsonFile, readTextFile } from '../files.ts'
+import { join } from '../platform/path.ts'
 import type { ChatMessage, ChatTokenizer } from './chat.ts'
 import { checkArguments, openTemplate, type TemplateArguments } from './template.ts'
 import { endsInThought } from './thought.ts'

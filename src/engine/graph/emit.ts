@@ -1,5 +1,7 @@
 /** Writes a graph of symbolic tensors as an ONNX model (IR version 10, opset 21 and ONNX Runtime's own operators). */
+
 import protobuf from 'protobufjs/light.js'
+import { utf8 } from '../../bytes.ts'
 import { f32ToF16 } from '../checkpoint/halves.ts'
 import { type Attribute, ELEMENT_TYPE, type Node, type Tensor, topological } from './tensor.ts'
 
@@ -274,7 +276,7 @@ function plainProduct(node: Node, nameOf: (tensor: Tensor) => string): object[] 
 
 function attribute(name: string, value: Attribute): object {
   if (typeof value === 'number') return { name, i: value, type: ATTRIBUTE_TYPE.int }
-  if (typeof value === 'string') return { name, s: Buffer.from(value), type: ATTRIBUTE_TYPE.string }
+  if (typeof value === 'string') return { name, s: utf8(value), type: ATTRIBUTE_TYPE.string }
   if ('float' in value) return { name, f: value.float, type: ATTRIBUTE_TYPE.float }
   return { name, ints: value, type: ATTRIBUTE_TYPE.ints }
 }

@@ -1,5 +1,5 @@
 /** A base model held once for all policies on it: cuts work into jobs for the lanes and puts their results together. */
-import { availableParallelism } from 'node:os'
+import { cores } from '../../platform/machine.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Weights } from '../checkpoint/folder.ts'
 import type {
@@ -99,7 +99,7 @@ export function openBase(
   const everyLane = (job: Parameters<typeof pool.run>[1]) =>
     Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
   let overlays = 0
-  const adam = isHost(place.device) ? undefined : threadedAdam(availableParallelism())
+  const adam = isHost(place.device) ? undefined : threadedAdam(cores())
 
   return {
     config,

@@ -1,5 +1,5 @@
 /** How much is computed at once: sized so that a batch's activations stay near the cache and memory stays bounded. */
-import { availableParallelism, totalmem } from 'node:os'
+import { cores, memoryBytes } from '../../platform/machine.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/folder.ts'
 import type { Limits } from './base.ts'
@@ -22,12 +22,11 @@ const packedShare = 0.2
 /** On the processor. WebAssembly's operators are never split: a large model is computed by one thread. */
 export function defaultLimits(
   config: ModelConfig,
-  threads: number = availableParallelism(),
+  threads: number = cores(),
   device: HostDevice = 'cpu',
 ): Limits {
   const parameters = parameterCount(config)
   const small = parameters < foldBelow
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
   return {
     // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
     lanes: small ? threads : 1,
@@ -40,7 +39,9 @@ export function defaultLimits(
     prefillTokens: 2048,
     folds: small,
     packsSteps:
-      !small && device === 'cpu' && parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memory,
+      !small &&
+      device === 'cpu' &&
+      parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memoryBytes(),
   }
 }
 

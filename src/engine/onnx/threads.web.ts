@@ -20,7 +20,7 @@ export function startThread(file: ThreadFile): Thread {
 }
 
 export function thisThread(): Port {
-  const scope = globalThis as unknown as DedicatedWorkerGlobalScope
+  const scope = globalThis as unknown as Pick<Worker, 'postMessage' | 'addEventListener'>
   return {
     post: (message, transfer = []) => scope.postMessage(message, transfer),
     onMessage: (take) => scope.addEventListener('message', ({ data }) => take(data)),
