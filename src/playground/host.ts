@@ -3,6 +3,7 @@
  * edited note, to run the experiment and keep its record, and to give that record out. Types alone.
  */
 import type { Effect } from '../board/influence.ts'
+import type { GrowingText } from '../board/play.ts'
 import type { Episode, Ref } from '../board/types.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import type { Problem } from '../tasks/types.ts'
@@ -21,16 +22,8 @@ export interface PlayAsk {
   policy: PolicyChoice
   /** Of the draws: the same number draws alike. */
   draw: number
-  /** A board played before, whose first round stands but for these texts; what was drawn after it is drawn alike again. */
-  edited?: { board: number; texts: readonly { note: Ref; text: string }[] }
-}
-
-/** A post as far as it is written. */
-export interface Growing {
-  round: number
-  seat: number
-  text: string
-  tokens: number
+  /** A board played before, with another text in a note's place; what is drawn after it is drawn alike again. */
+  edited?: { board: number; note: Ref; text: string }
 }
 
 export interface PlayedBoard {
@@ -40,7 +33,6 @@ export interface PlayedBoard {
 }
 
 export interface HostFacts {
-  model: string
   parameters: number
   /** What computes, in words. */
   device: string
@@ -51,7 +43,7 @@ export type RunTold = { event: RunEvent } | { live: LiveEvent }
 
 export interface Host {
   open: Method<null, HostFacts>
-  play: Method<PlayAsk, PlayedBoard, Growing>
+  play: Method<PlayAsk, PlayedBoard, GrowingText>
   /** How much each note of a played board moved each post that read it. */
   influence: Method<{ board: number }, Effect[]>
   /** Runs what is left of the experiment; stopped, it is left where it is. */

@@ -15,6 +15,7 @@ export function PostCard({
   gold,
   told,
   reads,
+  waits,
   onEdit,
 }: {
   one: StagePost
@@ -24,6 +25,8 @@ export function PostCard({
   told: readonly string[]
   /** Which notes it was shown, in words. */
   reads: string | null
+  /** Whether what it reads is not written yet. */
+  waits: boolean
   /** Left out: it cannot be changed. */
   onEdit?: ((text: string) => void) | undefined
 }) {
@@ -37,7 +40,7 @@ export function PostCard({
   const state = silent && !whole ? 'open' : grade.correct ? 'right' : 'wrong'
   const was = whole && one.before && one.before.answer !== grade.answer ? one.before : null
   return (
-    <li class={`card ${state} ${one.edited ? 'edited' : ''} ${was ? 'changed' : ''}`}>
+    <li class={`card ${state} ${one.edited ? 'edited' : ''} ${was ? 'changed' : ''} ${waits ? 'waits' : ''}`}>
       <p class="card-head">
         <b>{title}</b>
         {told.length > 0 ? <span class="told">{told.join(' ')}</span> : null}
@@ -55,14 +58,14 @@ export function PostCard({
       ) : (
         <div class="card-text">
           <Text text={text} answer={grade.answer} />
-          {whole ? null : <span class="caret" aria-hidden="true" />}
+          {whole || waits ? null : <span class="caret" aria-hidden="true" />}
           {whole && one.post?.cut ? <Badge kind="cut">✂ cut at the limit</Badge> : null}
         </div>
       )}
       <p class="card-foot">
         <span class="verdict-line">
           {state === 'open' ? (
-            <span class="muted">no answer yet</span>
+            <span class="muted">{waits ? 'reads when the notes are there' : 'no answer yet'}</span>
           ) : (
             <>
               <span class={`mark ${state}`} aria-hidden="true">

@@ -37,6 +37,12 @@ export function RewardChart({
         .join('')
     return { side, raw: path(raw), smooth: path(smooth), last: smooth.at(-1), end: job.trace.step.at(-1) }
   })
+  // Names that would stand on one another are moved apart, the lower one down.
+  const ends = drawn.flatMap(({ last }, i) => (last === undefined ? [] : [{ i, at: y(last) }]))
+  ends.sort((a, b) => a.at - b.at)
+  ends.forEach((one, k) => {
+    if (k > 0) one.at = Math.max(one.at, ends[k - 1].at + 15)
+  })
   const said = drawn.flatMap(({ side, last, end }) =>
     last === undefined ? [] : [`${side.title} ${three(last)} after step ${end}`],
   )
@@ -70,14 +76,14 @@ export function RewardChart({
       {at > 0 ? (
         <line class="cursor" x1={x(at)} x2={x(at)} y1={margin.top} y2={HEIGHT - margin.bottom} />
       ) : null}
-      {drawn.map(({ side, raw, smooth, last, end }) => (
+      {drawn.map(({ side, raw, smooth, last, end }, i) => (
         <g key={side.name} style={{ '--tone': colourOf(side) }}>
           <path class="raw" d={raw} />
           <path class="smooth" d={smooth} />
           {last === undefined || end === undefined ? null : (
             <>
               <circle cx={x(end)} cy={y(last)} r="4" />
-              <text class="end" x={x(end) + 8} y={y(last) + 4}>
+              <text class="end" x={x(end) + 8} y={ends.find((one) => one.i === i)!.at + 4}>
                 {side.title}
               </text>
             </>

@@ -11,6 +11,7 @@ import {
   editNote,
   effects,
   isEdited,
+  isShown,
   phase,
   play,
   playAgain,
@@ -113,6 +114,7 @@ export function Stage() {
                 title={r === 0 ? `Note ${one.seat + 1}` : `Reader ${one.seat + 1}`}
                 gold={posed?.gold ?? ''}
                 told={r === 0 && posed ? partsOf(posed, one.seat, SEATS) : []}
+                waits={r > 0 && !rounds[r - 1].every(isShown)}
                 reads={r === 0 ? null : readsLine(one.reads.map(([, seat]) => seat))}
                 onEdit={r === 0 ? (text) => editNote(one.seat, text).catch(failed) : undefined}
               />

@@ -1,11 +1,12 @@
 /** The board on the stage: which problem, who plays it, and its posts as far as they are written and shown. Signals. */
 import { batch, computed, signal } from '@preact/signals'
 import type { Effect } from '../board/influence.ts'
+import type { GrowingText } from '../board/play.ts'
 import type { Post, Ref } from '../board/types.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Problem } from '../tasks/types.ts'
 import { taskOf } from './experiment.ts'
-import type { Growing, PlayedBoard, PolicyChoice } from './host.ts'
+import type { PlayAsk, PlayedBoard, PolicyChoice } from './host.ts'
 import { advance } from './reveal.ts'
 import type { ArmName, ProblemChoice, WorldName } from './settings.ts'
 import { failed, host, set, settings } from './state.ts'
@@ -121,7 +122,7 @@ export async function editNote(seat: number, text: string): Promise<void> {
       ),
     ),
   ]
-  await perform({ from: 1, blank })
+  await perform({ from: 1, blank, edited: { board: played.board, note: [0, seat], text } })
 }
 
 /** Takes all edits back. */
@@ -160,7 +161,16 @@ function blankPosts(): StagePost[][] {
   )
 }
 
-async function perform({ from, blank }: { from: number; blank: StagePost[][] }): Promise<void> {
+async function perform({
+  from,
+  blank,
+  edited,
+}: {
+  /** The first round that is written anew. */
+  from: number
+  blank: StagePost[][]
+  edited?: PlayAsk['edited']
+}): Promise<void> {
   stop.abort()
   stop = new AbortController()
   const { signal: stopped } = stop
@@ -169,9 +179,7 @@ async function perform({ from, blank }: { from: number; blank: StagePost[][] }):
     effects.value = null
     phase.value = 'waiting'
   })
-  const edits = blank[0].filter(({ edited }) => edited)
-  const first = original.peek()
-  const tell = (told: Growing) => {
+  const tell = (told: GrowingText) => {
     if (stopped.aborted) return
     write(told.round, told.seat, { text: told.text, tokens: told.tokens })
     startRevealing(from)
@@ -184,9 +192,7 @@ async function perform({ from, blank }: { from: number; blank: StagePost[][] }):
         arm: arm.peek(),
         policy: policy.peek(),
         draw,
-        ...(first && {
-          edited: { board: first.board, texts: edits.map(({ seat, text }) => ({ note: [0, seat], text })) },
-        }),
+        ...(edited && { edited }),
       },
       { tell, signal: stopped },
     )
