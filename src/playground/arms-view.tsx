@@ -2,7 +2,7 @@
 import { rules } from './credit-rules.ts'
 import { worldTitles } from './problem-picker.tsx'
 import { questions } from './questions.ts'
-import { isChanged, run, running, runSettings, start } from './run-state.ts'
+import { hasNewSeeds, isChanged, run, running, runSettings, start } from './run-state.ts'
 import { type ArmName, armNames, bounds, ruleNames, worldNames } from './settings.ts'
 import { facts, failed, set, setArm, settings } from './state.ts'
 import { Term } from './term.tsx'
@@ -95,7 +95,7 @@ export function Arms() {
           type="button"
           class="primary train"
           id="train"
-          disabled={running.value || facts.value === null}
+          disabled={running.value || facts.value === null || isDone()}
           onClick={() => {
             start().catch(failed)
             document.getElementById('training')?.scrollIntoView({ behavior: 'smooth' })
@@ -117,10 +117,14 @@ export function Arms() {
   )
 }
 
+/** Whether all that is set is trained and evaluated. */
+const isDone = (): boolean => !isChanged.value && !hasNewSeeds.value && run.value?.state === 'finished'
+
 function trainTitle(): string {
   if (running.value) return 'Training'
   if (runSettings.value === null || isChanged.value) return 'Train'
-  return run.value?.state === 'finished' ? 'Trained' : 'Go on training'
+  if (isDone()) return 'Trained'
+  return run.value?.state === 'finished' ? 'Train the new seeds' : 'Go on training'
 }
 
 function ArmCard({ name }: { name: ArmName }) {

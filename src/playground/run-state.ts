@@ -43,6 +43,11 @@ export const isChanged = computed(
   () => runSettings.value !== null && identity(runSettings.value) !== identity(settings.value),
 )
 
+/** Whether the settings name seeds that the run does not have. */
+export const hasNewSeeds = computed(() =>
+  settings.value.seeds.some((seed) => !(runSettings.value?.seeds.includes(seed) ?? false)),
+)
+
 let stop = new AbortController()
 
 /** Runs what is left of the experiment as it is set now. */
@@ -100,14 +105,19 @@ export async function forget(): Promise<void> {
   })
 }
 
-/** Shows what this browser keeps of an experiment, and goes on with it where a closed tab broke it off. */
+/**
+ * Shows what this browser keeps of the last experiment, or of the one that a link names, and goes on with it where a closed
+ * tab broke it off.
+ */
 export async function restore(): Promise<void> {
-  const [state, link = ''] = (stored.get('run') ?? '').split(' ')
-  const its = parseLink(link)
+  const [state, last = ''] = (stored.get('run') ?? '').split(' ')
+  const [lastRun, linked] = [parseLink(last), parseLink(location.hash)]
+  const isLast = lastRun !== null && (linked === null || identity(linked) === identity(lastRun))
+  const its = isLast ? lastRun : linked
   if (its === null) return
   const live = await host.kept(its)
   if (live === null || runSettings.peek() !== null) return
-  if (state === 'running') {
+  if (isLast && state === 'running') {
     set({ ...its, problem: settings.peek().problem })
     return start()
   }
