@@ -1,27 +1,36 @@
-/** Builds message-board/browser (src/browser.ts), with its workers and the runtime's WebAssembly, into dist/browser. */
-import { defineConfig } from 'vite'
+/**
+ * Builds message-board/browser into dist/browser: src/browser.ts, and the worker that a lane lives in, as two modules with
+ * parts in common. The runtime stays a package, whose WebAssembly the bundler of whoever uses this finds by itself.
+ */
+import { defineConfig, type Plugin } from 'vite'
 import { webSiblings } from './vite.siblings.ts'
 
-const names = {
-  entryFileNames: '[name]-[hash].js',
-  chunkFileNames: '[name]-[hash].js',
-  assetFileNames: '[name]-[hash][extname]',
+const ignore = '/* @vite-ignore */'
+
+/** Leaves the worker's address to the next bundler, and names the built file in it. */
+const worker: Plugin = {
+  name: 'worker-address',
+  enforce: 'pre',
+  transform(code, id) {
+    if (!id.endsWith('/threads.web.ts')) return null
+    return code.replace("new URL('./worker.ts',", `new URL(${ignore} './worker.js',`)
+  },
+  renderChunk: (code) => code.replace(ignore, ''),
 }
 
 export default defineConfig({
-  // Addresses beside the module itself: wherever the folder is served, and for the bundlers of those who use it.
-  base: './',
   publicDir: false,
-  plugins: [webSiblings()],
-  worker: { format: 'es', plugins: () => [webSiblings()], rollupOptions: { output: names } },
+  plugins: [worker, webSiblings()],
   build: {
     outDir: 'dist/browser',
     emptyOutDir: true,
     target: 'es2023',
-    rollupOptions: {
-      input: 'src/browser.ts',
-      preserveEntrySignatures: 'strict',
-      output: { ...names, entryFileNames: 'index.js' },
+    minify: false,
+    lib: {
+      entry: { index: 'src/browser.ts', worker: 'src/engine/onnx/worker.ts' },
+      formats: ['es'],
+      fileName: (_, name) => `${name}.js`,
     },
+    rollupOptions: { external: /^onnxruntime-/, output: { chunkFileNames: '[name]-[hash].js' } },
   },
 })

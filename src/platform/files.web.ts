@@ -7,41 +7,9 @@
  */
 import { concat, utf8 } from '../bytes.ts'
 import type { FileHandle, FileStats, FolderEntry } from './files.ts'
+import type { Folder, Stored } from './folder.web.ts'
 import { memoryFolder } from './memory-folder.web.ts'
 import { basename, dirname, join } from './path.web.ts'
-
-/** Of OPFS's interface what is used here, which the folders in memory have too. */
-export interface Folder {
-  readonly kind: 'directory'
-  getDirectoryHandle(name: string, options?: { create?: boolean }): Promise<Folder>
-  getFileHandle(name: string, options?: { create?: boolean }): Promise<Stored>
-  removeEntry(name: string, options?: { recursive?: boolean }): Promise<void>
-  entries(): AsyncIterable<[string, Folder | Stored]>
-}
-
-export interface Stored {
-  readonly kind: 'file'
-  getFile(): Promise<Blob & { readonly lastModified: number }>
-  /** Workers alone have it. */
-  createSyncAccessHandle?(): Promise<InPlace>
-  createWritable?(options: { keepExistingData: boolean }): Promise<Stream>
-  /** Into the place of what is there. Not every browser has it. */
-  move?(folder: Folder, name: string): Promise<void>
-}
-
-export interface InPlace {
-  write(bytes: Uint8Array, options: { at: number }): number
-  truncate(length: number): void
-  flush(): void
-  close(): void
-}
-
-interface Stream {
-  write(
-    change: { type: 'write'; position: number; data: Uint8Array } | { type: 'truncate'; size: number },
-  ): Promise<void>
-  close(): Promise<void>
-}
 
 export const constants = { O_RDONLY: 0, O_WRONLY: 1, O_CREAT: 64, O_NOFOLLOW: 0, O_NONBLOCK: 0 }
 
@@ -118,8 +86,8 @@ async function folderAt(path: string, create = false): Promise<Folder> {
 }
 
 async function fileAt(path: string, create = false): Promise<Stored> {
-  const above = await folderAt(dirname(join('/', path)))
-  return above.getFileHandle(basename(path), { create })
+  const above = await coded(path, () => folderAt(dirname(join('/', path))))
+  return coded(path, () => above.getFileHandle(basename(path), { create }), 'EISDIR')
 }
 
 async function find(path: string): Promise<Folder | Stored> {
@@ -188,7 +156,7 @@ export function discard(path: string): void {
 }
 
 export async function readFile(path: string): Promise<Uint8Array> {
-  return coded(path, async () => bytesOf(await (await fileAt(path)).getFile()), 'EISDIR')
+  return bytesOf(await (await fileAt(path)).getFile())
 }
 
 const bytesOf = async (blob: Blob): Promise<Uint8Array<ArrayBuffer>> =>
@@ -227,11 +195,12 @@ export async function open(path: string, flags: number | 'r' | 'wx'): Promise<Fi
     )
     if (isTaken) throw new FileError('EEXIST', path)
   }
-  return coded(path, async () => openToWrite(await fileAt(path, create)), 'EISDIR')
+  const file = await fileAt(path, create)
+  return coded(path, () => openToWrite(file))
 }
 
 async function openToRead(path: string): Promise<FileHandle> {
-  const file = await coded(path, () => fileAt(path), 'EISDIR')
+  const file = await fileAt(path)
   // A picture of the file as it is now: a browser refuses to read one that was changed since.
   let blob = await coded(path, () => file.getFile())
   let next = 0

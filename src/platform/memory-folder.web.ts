@@ -1,6 +1,6 @@
 /** Files in a thread's memory, by the part of OPFS's interface that the project uses. */
 import { concat } from '../bytes.ts'
-import type { Folder, InPlace, Stored } from './files.web.ts'
+import type { Folder, InPlace, Stored } from './folder.web.ts'
 
 const refusal = (name: string) => new DOMException(name, name)
 

@@ -16,7 +16,7 @@ export function join(...parts: string[]): string {
 export function dirname(path: string): string {
   const whole = path.replace(/\/+$/, '')
   const end = whole.lastIndexOf('/')
-  if (end < 0) return '.'
+  if (end < 0) return whole === '' && path !== '' ? '/' : '.'
   return whole.slice(0, end).replace(/\/+$/, '') || '/'
 }
 

@@ -36,7 +36,12 @@ export async function openSite(folder: string, page: string): Promise<Site> {
     logLevel: 'warn',
     plugins: [webSiblings()],
     worker: { format: 'es', plugins: () => [webSiblings()] },
-    build: { outDir: built, emptyOutDir: true, target: 'es2023', rollupOptions: { input: join(folder, page) } },
+    build: {
+      outDir: built,
+      emptyOutDir: true,
+      target: 'es2023',
+      rollupOptions: { input: join(folder, page) },
+    },
   })
   const sent: Site['sent'] = []
   const server = createServer((request, response) => {

@@ -10,6 +10,3 @@ export const small = (steps: number): Experiment =>
     seeds: [17],
     engine: { device: 'wasm', threads: 2 },
   })
-
-/** Kept by a table played with the same calls on either side. */
-export const table = { experiment: small(1), arm: 'recipe', seed: 3 }
