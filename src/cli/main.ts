@@ -5,6 +5,7 @@ import type { EvalFlags } from './eval.ts'
 import type { RunFlags } from './flags.ts'
 import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
+import type { PlaygroundFlags } from './playground.ts'
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
@@ -133,6 +134,15 @@ function program(): Command {
     .action(async (folder: string, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve.ts')
       await serveCommand(folder, flags)
+    })
+
+  root
+    .command('playground')
+    .description('play with a board and train it in the browser alone, until Ctrl-C')
+    .option('--port <n>', 'port to listen on', wholeNumber())
+    .action(async (flags: PlaygroundFlags) => {
+      const { playgroundCommand } = await import('./playground.ts')
+      await playgroundCommand(flags)
     })
 
   about(

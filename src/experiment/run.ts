@@ -34,6 +34,8 @@ export interface RunOptions {
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
+  /** In which order jobs are begun; that of the plan unless told. The results do not depend on it. */
+  order?: (jobs: readonly Job[]) => Job[]
   /** Runs one job; in this process unless told. */
   runJob?: typeof runJob
   /** Opens an engine; the one that the experiment names unless told. */
@@ -155,6 +157,7 @@ async function withRun<T>(
           isLeft,
           atWork,
           atOnce: options.jobs ?? 1,
+          order: options.order ?? ((jobs) => [...jobs]),
           perform: options.runJob ?? runJob,
         }),
     })
@@ -172,12 +175,14 @@ async function runJobs(
     isLeft,
     atWork,
     atOnce,
+    order,
     perform,
   }: {
     context: JobContext
     isLeft: (job: Job) => Promise<boolean>
     atWork: RunFolder['atWork']
     atOnce: number
+    order: NonNullable<RunOptions['order']>
     perform: typeof runJob
   },
 ): Promise<Failed> {
@@ -195,16 +200,17 @@ async function runJobs(
     })),
   })
   const failed: Failed = []
-  const queue: Job[] = []
+  const left: Job[] = []
   const whole = { problems: holdout.map(({ id }) => id), checkpoint: true }
   for (const job of jobs.filter(({ name }) => !finished.has(name))) {
     if (await isLeft(job)) {
-      queue.push(job)
+      left.push(job)
       continue
     }
     onEvent({ type: 'job', job: job.name, state: 'kept' })
     finished.set(job.name, await readOutcome(folder, job, whole))
   }
+  const queue = order(left)
   const moved = new Set<Job>()
 
   async function take(job: Job): Promise<void> {
