@@ -1,12 +1,9 @@
 /**
  * Servers that answer oddly: an OpenAI-compatible endpoint, and one of the Tinker API, behind a proxy that changes, cuts
  * and holds back what they say. Nothing of it may end in a stack or a hang, reach another server, or show a key.
- *
- *     npx tsx test/campaigns/hostile-server.ts --rounds 1000 --minutes 30 --seed 1
  */
 import { access, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { play as playBoards } from '../../src/board/play.ts'
 import { resolveProtocol } from '../../src/board/protocol.ts'
 import { board } from '../../src/board/protocols.ts'
@@ -19,7 +16,7 @@ import { mathGrader } from '../../src/grade/grader.ts'
 import { type Random, random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { type HostileProxy, startHostileProxy, wayOfRound, ways } from './hostile-proxy.ts'
-import { type Campaign, campaign, type Extent, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, isProgram, main, type Outcome } from './rounds.ts'
 
 const secret = 'sk-never-to-be-told'
 const names = Object.keys(ways).slice(1)
@@ -192,4 +189,4 @@ export async function hostileServers(extent: Extent): Promise<Campaign> {
   })
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main(hostileServers)
+if (isProgram(import.meta.url)) await main(import.meta.url, 1000, hostileServers)
