@@ -28,6 +28,7 @@ export function readAnswer(reply: string): string | null {
     reply
       .slice(-TAIL)
       .replace(/<<[^<>\n]*>>/g, '')
+      .replace(/[\uff01-\uff5e]/g, (wide) => wide.normalize('NFKC'))
       .replace(/[^\S\n]+/g, ' '),
   )
     .trim()
@@ -46,9 +47,12 @@ function displaysOnOneLine(text: string): string {
     .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) => display.replace(/\s+/g, ' '))
 }
 
-/** Without bold face and backticks; two stars between operands are a power. */
+/** Without bold face, underlines around words and backticks; two stars between operands are a power. */
 const withoutMarkup = (text: string): string =>
-  text.replace(/`+/g, '').replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
+  text
+    .replace(/`+/g, '')
+    .replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
+    .replace(/(?<![\w\\)\]}^])_{1,2}(?=[A-Za-z])|(?<=[A-Za-z:.])_{1,2}(?![\w{\\(])/g, '')
 
 /* 1. Boxes */
 
@@ -75,11 +79,12 @@ export function readBoxed(reply: string): string | null {
 }
 
 /** Before a box that is said not to be the answer. */
-const DENIED_BOX = /\b(?:not|n['’]t)(?: equal to)? ?(?:\$|\\[([])? ?$/
+const DENIED_BOX =
+  /(?:(?:\b(?:not|never|cannot)|n['’]t)(?: equal(?: to)?| be| going to be)? ?(?:\$|\\[([])? ?|(?:\\neq?|≠) ?)$/
 
 /** What may stand between boxes that are one list: separators, and the name of the second. */
 const BETWEEN_BOXES =
-  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text ?\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=\s*)?$/i
+  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text ?\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:(?:\\angle ?)?(?:[A-Za-z]{1,3}|\\[a-z]{2,7})(?:_\{?\w{1,3}\}?)?\s*=\s*)?$/i
 
 /** A list of more boxes than this is cut to as many: it is no answer either way. */
 const MOST_JOINED = 16
@@ -123,7 +128,9 @@ function closedBoxes(text: string): Box[] {
 
 /** The minus sign of a whole formula that stands before its box: `x = -\\boxed{5}`. */
 const signBefore = (text: string, start: number): string =>
-  /(?:^|[=$]|\\[([]) ?[-−] ?(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start)) ? '-' : ''
+  /(?:^|[=$]|\\[([]) ?[-−](?: |\\[,;:! ])*(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start))
+    ? '-'
+    : ''
 
 /** The percent sign or word that stands right after a box. */
 const percentAfter = (text: string, end: number): string =>
@@ -148,17 +155,18 @@ function readTagged(text: string): string | null {
 
 /* 3. Statements */
 
-/** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own, or before a formula. "To answer this, ..." states nothing. */
+/** `answer`, or the right option, as a noun, then `is`, `:` or `=`; or a heading of its own, or before a formula. "To answer this, ..." states nothing. */
 const STATEMENT =
-  /####|^[ \t]*A:(?=\s)|^\W{0,8}(?:the )?(?:final )?answer\s{0,3}(?=\$|\\[([])|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|[:=])|(?=\s*\n))/gim
+  /####|^[ \t]*A:(?=\s)|^\W{0,8}(?:the )?(?:final )?answer\s{0,3}(?=\$|\\[([])|(?<!\b(?:to|can|we|I) )\b(?:answers?|(?:correct|right|best) (?:option|choice))\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|\b(?:is|are|was)n['’]t\b|[:=])|(?=\s*\n))|^\W{0,3}ans[.:=]/gim
 
 /** At most this many statements are tried, from the last: a reply that repeats itself costs no more. */
 const MOST_STATEMENTS = 8
 
-const NEGATION = /\b(?:not|never|cannot|no longer|neither|hardly|anything but)\b|n['’]t\b/i
+const NEGATION =
+  /\b(?:not|never|cannot|no longer|neither|hardly|anything but|far from|other than|different from|unlikely|impossible)\b|n['’]t\b/i
 /** Before a statement in its clause: it is asked, supposed or denied. */
 const SUPPOSED =
-  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny|wrong|incorrect|nobody|no one)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure))[^.,;:\n]*$/i
+  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny|wrong|incorrect|nobody|no one|no way|cannot|unlikely|impossible)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure|be))[^.,;:\n]*$/i
 /** A numbered heading or the first item of a numbered list. */
 const NUMBERED = /^\(?\d{1,3}[.)] +\S/
 const HEADING = /^\(?\d{1,3}[.):] +\S|^(?:step|part|case|section|problem|question|example|method|solution)\b/i
@@ -264,7 +272,7 @@ const OPTION = /^\(?([B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
 const COMPARES = /^(?:[≠<>≤≥]|\\(?:neq?|[lg](?:eq?|t))(?![a-z]))/
 /** Words of arithmetic after a number. */
 const IN_WORDS =
-  /^ (?:mod|choose|squared|cubed|to the (?:power|\w+ power)|times (?=[b-hj-z]\b|\d)|over (?=\d)|out of (?=\d)|divided by)/i
+  /^ (?:mod|choose|squared|cubed|to the (?:power|\w+ power)|times (?=[b-hj-z]\b|\d)|over (?=\d)|out of (?=\d)|in (?=\d{1,3}\W*$)|divided by|(?:more|less|fewer|greater) than (?=[b-hj-z]\b|\d|\$|\\)|and (?:a|one|two|three)[ -](?:half|thirds?|quarters?|fourths?)\b)/i
 /** Between the items of a list; the second takes a unit before it. */
 const JOINS = [/^ ?, ?(?:and |or )?(?=[^ ])|^ (?:and|or|to) /i, /^(?: [A-Za-z]+){1,2} (?:and|or) /]
 /** Between the parts of one quantity: `3 hours 20 minutes`. */
@@ -334,7 +342,7 @@ function readWords(sentence: string): string | null {
 
 /** Says that what follows it, in its clause, is not so. */
 const DENIES =
-  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b|\b(?:less|more|greater|fewer|larger|smaller) than(?= $)|\b(?:neither|hardly)\b|\banything but\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
+  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b|\b(?:less|more|greater|fewer|larger|smaller) than(?= $)|\b(?:neither|hardly|anything but|far from|other than|different from|unlikely|impossible)\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$|\bbetween (?:\S{1,20} and )?$/i
 
 const isDenied = (text: string, at: number): boolean => DENIES.test(text.slice(Math.max(0, at - 60), at))
 

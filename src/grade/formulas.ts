@@ -36,7 +36,7 @@ const SENTENCE_END =
 const NUMBER =
   /(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d{1,3}(?: \d{3})+(?![,.]?\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+(?![A-Za-z]))?|\.\d+/y
 const SIGN = /(?:[-+−–±∓]|\\[mp][mp](?![a-z])|(?:minus|negative|plus)(?= )) ?/iy
-const CURRENCY = /(?:\\?[$€£¥]|(?:US|CA|AU|NZ|HK)\\?\$) ?(?=[-−.\d])/y
+const CURRENCY = /(?:\\?[$€£¥₹]|(?:US|CA|AU|NZ|HK)\\?\$) ?(?=[-−.\d])/y
 const SYMBOL = /[√∛∜∞∅∑∫∠\p{No}\u0370-\u03ff\u2100-\u214f]/uy
 /** A matrix, a set in braces, or any other command. */
 const COMMANDS = [
@@ -54,7 +54,8 @@ const AFTER_NUMBER =
   / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|€/iy
 /** What is attached to a number and is no mark of a sentence and no picture belongs to it, whatever it is: `5‰`. */
 const UNKNOWN = /[^\s.,;:!?)*"'”’\]}$/–—<\-\p{So}\p{Cs}]\S{0,40}/uy
-const MIXED = / \d+\/\d+(?![\d/])/y
+/** What goes on after a number and a space: the rest of a mixed number, a constant, a root. */
+const MIXED = / (?:\d+\/\d+(?![\d/])|[¼-¾⅐-⅞π√∛]|pi\b|sqrt(?= ?[\d(]))/y
 const OPERATOR =
   / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
 const RELATION = /[=<>≤≥⩽⩾≠≈∈∪]|\\(?:le|ge|lt|gt|ne|eq|approx|in|cup)/
@@ -104,8 +105,15 @@ const isSure = (formula: Formula): boolean =>
 
 const hasSymbol = (text: string): boolean => new RegExp(SYMBOL.source, 'u').test(text)
 
+/** A sign or its word before a delimiter. */
+const SIGN_BEFORE = /(?:[-−](?=[$\\])|(?:minus|negative) (?=\$|\\[([]))/iy
+
 /** The formula that begins at `at`, or null. In plain text a formula has a number, a sign, a command or an operator. */
 export function formulaAt(sentence: string, at: number): Formula | null {
+  const unsigned = endOf(SIGN_BEFORE, sentence, at)
+  const inner = unsigned > at ? formulaAt(sentence, unsigned) : null
+  if (inner?.delimited && !/[=<>,]/.test(inner.content))
+    return { ...inner, start: at, content: `-(${inner.content})` }
   DELIMITED.lastIndex = at
   const delimited = DELIMITED.exec(sentence)
   if (delimited) {

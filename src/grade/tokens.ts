@@ -27,7 +27,7 @@ export type Token = { space: boolean } & (
   | { type: 'words'; text: string }
   /** A short unit such as `cm`, or a letter that may be one. */
   | { type: 'unit'; text: string }
-  | { type: 'scale'; power: number }
+  | { type: 'scale'; factor: bigint }
   /** The half of the day of a time. */
   | { type: 'half'; text: 'am' | 'pm' }
   | { type: 'function'; text: string }
@@ -39,7 +39,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥₹"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro|text(?:dollar|euro|sterling))(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -141,13 +141,14 @@ const UNITS = new Set(
     ' ',
   ),
 )
-/** Words for powers of ten. */
+/** Words for how many times a number is meant. */
 const SCALES = new Map([
-  ['hundred', 2],
-  ['thousand', 3],
-  ['million', 6],
-  ['billion', 9],
-  ['trillion', 12],
+  ['dozen', 12n],
+  ['hundred', 100n],
+  ['thousand', 1000n],
+  ['million', 10n ** 6n],
+  ['billion', 10n ** 9n],
+  ['trillion', 10n ** 12n],
 ])
 
 /** No answer is longer with its characters written out. */
@@ -216,6 +217,12 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
         const numbers = /bb/i.test(name) && match(/\{ ?([RZNQC]) ?\}| ?([RZNQC])(?![A-Za-z])/y)
         if (numbers) {
           push({ type: 'symbol', text: SETS[numbers[1] ?? numbers[2]] })
+          continue
+        }
+        // Without braces a face is of the one character after it.
+        const letter = match(/ ?([A-Za-z])/y)
+        if (letter) {
+          push({ type: 'symbol', text: letter[1] })
           continue
         }
         const end = text[at] === '{' ? groupEnd(text, at) : -1
@@ -312,8 +319,8 @@ function readLetters(
     /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
   )
     return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
-  const power = SCALES.get(lower)
-  if (power !== undefined) return [{ type: 'scale', power }]
+  const factor = SCALES.get(lower)
+  if (factor !== undefined) return [{ type: 'scale', factor }]
   if (/^[xX]$/.test(run) && /[\d)}]/.test(previous) && /^ ?10 ?(?:\^|\*\*)/.test(next))
     return [{ type: 'mark', text: '*' }]
   const known = COMMANDS.get(run)
