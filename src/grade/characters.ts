@@ -14,6 +14,8 @@ const CHARACTERS: Record<string, string> = {
   '—': '-',
   '‐': '-',
   '‑': '-',
+  '‒': '-',
+  '―': '-',
   '×': '*',
   '·': '*',
   '⋅': '*',
@@ -61,8 +63,8 @@ const CHARACTERS: Record<string, string> = {
 }
 const WRITTEN_OTHERWISE = new RegExp(`[${Object.keys(CHARACTERS).join('')}]`, 'gu')
 
-/** Soft hyphens, zero-width characters, marks of direction, invisible operators, byte-order marks. */
-const INVISIBLE = /[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]/g
+/** Soft hyphens, zero-width characters, marks of direction, invisible operators, selectors, byte-order marks. */
+export const INVISIBLE = /[\u00ad\u200b-\u200f\u2060-\u2064\u2066-\u2069\ufeff]|\ufe0f/g
 /** Full-width ASCII and letters and digits in mathematical faces. */
 const OTHER_FACE = /[\uff01-\uff5e\u{1d400}-\u{1d7ff}]/gu
 const RAISED = /[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ]+/g
@@ -96,6 +98,9 @@ const PHRASES: [RegExp, string][] = [
   [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| (?:number|value)s?\b)/gi, '\\mathbb{R}'],
   [/\b(?:for )?all real(?! values\b)\b/gi, ''],
   [/\\mathbb ?\{?R\}? ?\^ ?\{? ?\+ ?\}?/g, '(0,\\infty)'],
+  [/\bapprox\./gi, '\\approx '],
+  [/(?<=\d) divided by (?=[\d(\\])/gi, '/'],
+  [/(?<=\d) times (?=\d)/gi, '*'],
   [/ squared\b/gi, '^2'],
   [/ cubed\b/gi, '^3'],
   [/\bout of(?= \d)| over(?= \d)|(?<=\d) in (?=\d{1,3}\W*$)/gi, '/'],
@@ -108,7 +113,7 @@ const PHRASES: [RegExp, string][] = [
   [/(?<=\d) in the morning\b/gi, ' AM'],
   [/(?<=\d) in the (?:afternoon|evening)\b/gi, ' PM'],
   [/\b(?:the set of )?all (?:the )?integers\b/gi, '\\mathbb{Z}'],
-  [/,? ?\bexcept(?: for)?\b/gi, ' \\setminus '],
+  [/,? ?\bexcept(?: for)?\b( ?\}?)(?: ?[a-z] ?=)?/gi, ' \\setminus $1'],
   [/\b(?:is )?(?:greater|more|larger) than or equal to\b/gi, '>='],
   [/\b(?:is )?(?:less|smaller) than or equal to\b/gi, '<='],
   [/\b(?:is )?(?:greater|more|larger) than\b/gi, '>'],

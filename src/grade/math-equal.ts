@@ -43,9 +43,9 @@ export function answersEqual(answer: string, gold: string): boolean {
 
 const FACE = /\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}/g
 const CHOICE =
-  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)(?:\(([A-J])\)|([A-J])[.):](?= ))(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
+  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)(?:\(([A-J])\)|([A-J])[.):](?=[ \\~]))(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
 /** An option by its letter alone, and named as one. */
-const NAMED_OPTION = /^[ $]*(?:[Oo]ption|[Cc]hoice|[Aa]nswer):? ?\(?([A-J])\)?[ $.]*$/
+const NAMED_OPTION = /^[ $]*(?:[Oo]ption|[Cc]hoice|[Aa]nswer):? *\(?([A-J])\)?[ $.]*$/
 
 /** An option's letter in brackets with what the option says, `\textbf{(B)}\ 12`, `B. 12`; null for anything else. */
 function readChoice(text: string): { letter: string; text: string } | null {
@@ -329,7 +329,8 @@ function statedValues(r: RelationExpression, other: Expression): Expression[] {
     return set ? [set] : []
   }
   // `2x + y = 5` says nothing of an expression in x; of a number it may ("find 2x + y").
-  if (!isName(r.sides[0]) && variables(other).size > 0) return []
+  // An identity is one value written twice.
+  if (!isName(r.sides[0]) && variables(other).size > 0 && !isIdentity(r)) return []
   const last = r.operators.length
   const [left, right] = [r.sides[last - 1], r.sides[last]]
   if (r.operators[last - 1] === '=') return [right]
@@ -337,6 +338,10 @@ function statedValues(r: RelationExpression, other: Expression): Expression[] {
   if (isNear(left, right)) return [left, right]
   return isName(left) ? [right] : []
 }
+
+/** Whether all sides of an equation are equal whatever their variables are. */
+const isIdentity = ({ sides }: RelationExpression): boolean =>
+  sides.every((side, i) => i === 0 || equalValues(side, sides[0]))
 
 /** Whether two constants are within 1%: `\pi \approx 3.14`. */
 function isNear(a: Expression, b: Expression): boolean {

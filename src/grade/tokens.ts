@@ -39,7 +39,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[ ~$€£¥₹"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro|text(?:dollar|euro|sterling))(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥₹¢"“”«»`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro|text(?:dollar|euro|sterling))(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -169,6 +169,8 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
   const tokens: Token[] = []
   /** Ends of text groups (`\text{...}`): inside them runs of letters are words. */
   let textUntil = -1
+  /** Whether that text is upright: there a capital after a number is a unit, `24\\text{ N}`. */
+  let upright = false
   let space = false
   let at = 0
   const match = (pattern: RegExp): RegExpExecArray | null => {
@@ -184,6 +186,7 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
   while (at < text.length) {
     if (at === textUntil) {
       textUntil = -1
+      upright = false
       space = true
       at++
       continue
@@ -214,6 +217,13 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
       if (known) push(known)
       else if (FACES.has(name)) {
         match(/ (?=\{)/y)
+        const named = match(/\{ ?([a-z]{2,6}) ?\}/y)
+        const its = named && COMMANDS.get(named[1])
+        if (its?.type === 'function') {
+          push(its)
+          continue
+        }
+        if (named) at -= named[0].length
         const numbers = /bb/i.test(name) && match(/\{ ?([RZNQC]) ?\}| ?([RZNQC])(?![A-Za-z])/y)
         if (numbers) {
           push({ type: 'symbol', text: SETS[numbers[1] ?? numbers[2]] })
@@ -229,6 +239,7 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
         if (end < 0) throw new Unreadable()
         if (textUntil < 0) {
           textUntil = end
+          upright = /^(?:text|textrm|textnormal|mathrm|mbox|hbox)$/.test(name)
           at++
         }
         space = true
@@ -244,6 +255,10 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
       const run = letters[0]
       const before = text.slice(Math.max(0, at - run.length - 2), at - run.length)
       const next = text.slice(at, at + 16)
+      if (/^[NJWVATKC]$/.test(run) && upright && tokens.at(-1)?.type === 'number') {
+        push({ type: 'unit', text: run })
+        continue
+      }
       for (const token of readLetters(run, before, next, textUntil >= 0, variables)) push(token)
       continue
     }
@@ -316,7 +331,7 @@ function readLetters(
   if (lower === 'percent' || lower === 'percentage' || lower === 'pct') return [{ type: 'mark', text: '%' }]
   if (
     /^(?:minus|negative|plus)$/.test(lower) &&
-    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
+    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(]|[b-hj-z]\b)/.test(next)
   )
     return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
   const factor = SCALES.get(lower)
@@ -333,7 +348,7 @@ function readLetters(
   const afterFactor = /[\d})]/.test(previous)
   if (/^(?:st|nd|rd|th)$/.test(run) && /\d/.test(previous)) return []
   if (/^(?:st|nd|rd|th)$/.test(run) && before.endsWith('^{')) return [{ type: 'words', text: run }]
-  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
+  if (UNITS.has(run) && (afterFactor || /(?:[ {]|\\[,;:!])$/.test(before)))
     return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]
   const symbols = [...run.replace(/[^A-Za-z]/g, '')].map((text): TokenBody => ({ type: 'symbol', text }))
