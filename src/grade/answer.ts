@@ -54,7 +54,7 @@ const withoutMarkup = (text: string): string =>
   text
     .replace(/`+/g, '')
     .replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
-    .replace(/(?<![\w\\)\]}^])_{1,2}(?=[A-Za-z])|(?<=[A-Za-z:.])_{1,2}(?![\w{\\(])/g, '')
+    .replace(/(?<![\w\\)\]}^])(__?)([A-Za-z][^_\n]{0,200})\1(?![\w{\\(])/g, '$2')
 
 /* 1. Boxes */
 
