@@ -55,6 +55,11 @@ function firstDifference(found = 'it is not there', expected = 'it is there'): s
   return `${around(found)}, and ${around(expected)} in a run that nothing stopped`
 }
 
+/** Longest that one start may take, in milliseconds: some two seconds where nothing else runs. */
+const LONGEST = 120_000
+/** Starts of one run that are killed. */
+const KILLS = 8
+
 type Ending = { code: number | null; signal: NodeJS.Signals | null; said: string }
 
 function start(args: readonly string[], point?: string): { child: ChildProcess; ended: Promise<Ending> } {
@@ -67,7 +72,13 @@ function start(args: readonly string[], point?: string): { child: ChildProcess; 
   child.stderr?.on('data', (text) => {
     said += text
   })
-  return { child, ended: once(child, 'close').then(([code, signal]) => ({ code, signal, said })) }
+  const late = setTimeout(() => child.kill('SIGABRT'), LONGEST)
+  const ended = once(child, 'close').then(([code, signal]) => {
+    clearTimeout(late)
+    if (signal === 'SIGABRT') throw new Error(`it hangs: ${said}`)
+    return { code, signal, said }
+  })
+  return { child, ended }
 }
 
 /** A sentence, or nothing: no trace of where in the program it was. */
@@ -113,7 +124,7 @@ export async function kills(extent: Extent): Promise<Campaign> {
       const args = [file, ...(r.next() < 0.2 ? ['--jobs', '2'] : [])]
       const beat = setInterval(happens, 1000)
       try {
-        for (let nth = 0; nth < 8; nth++) {
+        for (let nth = 0; nth < KILLS; nth++) {
           const how = await startAndKill(r, out, args)
           counts[how] = (counts[how] ?? 0) + 1
           if (how === 'came to its end') break
@@ -130,7 +141,7 @@ export async function kills(extent: Extent): Promise<Campaign> {
       }
       return { kind: 'as if nothing had stopped it' }
     }
-    const found = await campaign({ ...extent, secrets: [], round })
+    const found = await campaign({ ...extent, secrets: [], longest: (KILLS + 1) * LONGEST, round })
     return { ...found, outcomes: { ...found.outcomes, ...counts }, grownMiB: null }
   } finally {
     await rm(around, { recursive: true, force: true, maxRetries: 5 })

@@ -41,8 +41,9 @@ export const storedCampaignSchema = campaignSchema.extend({
 })
 export const storedCampaigns = fileURLToPath(new URL('../../bench/results/campaigns.jsonl', import.meta.url))
 
-/** Longest that nothing may happen in a round, and that a round may take. */
-const HANG = { silent: 10_000, whole: 120_000 }
+/** Longest that nothing may happen in a round, and that a round may take unless told, in milliseconds. */
+const SILENT = 10_000
+const LONGEST = 120_000
 
 /** Which rounds are played. */
 export interface Extent {
@@ -69,12 +70,14 @@ export const sumOf = (outcomes: Readonly<Record<string, number>>): number =>
 export interface CampaignOptions extends Extent {
   /** What must be in no sentence and in no file's name. */
   secrets: readonly string[]
+  /** Longest that a round may take, in milliseconds; two minutes when left out. */
+  longest?: number
   /** One round, which writes into `folder` alone, and says when anything happens. */
   round: (number: number, folder: string, happens: () => void) => Promise<Outcome>
 }
 
 export async function campaign(options: CampaignOptions): Promise<Campaign> {
-  const { seed, secrets, round } = options
+  const { seed, secrets, longest = LONGEST, round } = options
   const scratch = await mkdtemp(join(tmpdir(), 'campaign-'))
   const outcomes: Record<string, number> = {}
   const failures: string[] = []
@@ -99,7 +102,7 @@ export async function campaign(options: CampaignOptions): Promise<Campaign> {
       const folder = join(around, 'inside')
       await mkdir(folder, { recursive: true })
       const started = performance.now()
-      const outcome = await watched((happens) => round(number, folder, happens)).catch(
+      const outcome = await watched(longest, (happens) => round(number, folder, happens)).catch(
         (error: unknown): Outcome => {
           if (error instanceof UserError) return { kind: 'refused', said: error.message }
           fail(error instanceof Error ? (error.stack ?? error.message) : String(error))
@@ -182,7 +185,7 @@ export async function fuzz(
 }
 
 /** Rejects where nothing happens for too long, by a clock that stands while this process does not get to run. */
-async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T> {
+async function watched<T>(longest: number, work: (happens: () => void) => Promise<T>): Promise<T> {
   const tick = 100
   let silent = 0
   let whole = 0
@@ -191,7 +194,7 @@ async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T>
     timer = setInterval(() => {
       silent += tick
       whole += tick
-      if (silent > HANG.silent || whole > HANG.whole) {
+      if (silent > SILENT || whole > longest) {
         reject(new Error(`it hangs: nothing for ${silent / 1000} s, after ${whole / 1000} s`))
       }
     }, tick)
