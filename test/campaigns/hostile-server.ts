@@ -10,6 +10,7 @@ import { board } from '../../src/board/protocols.ts'
 import { openEndpoint } from '../../src/endpoint/chat.ts'
 import { completion, startChatServer } from '../../src/endpoint/testing/chat-server.ts'
 import { openEndpointWriter } from '../../src/endpoint/writer.ts'
+import { adamStep, policyLoss } from '../../src/engine/testing/update.ts'
 import { openTinkerEngine } from '../../src/engine/tinker/index.ts'
 import { simulate } from '../../src/engine/tinker/testing/server.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
@@ -136,20 +137,8 @@ async function tinkerRound(
         advantages: tokens.map(() => 1),
       }))
       const found = [...batch.flatMap(({ logprobs }) => logprobs)]
-      const { loss } = await policy.forwardBackward(batch, {
-        kind: 'policy_gradient',
-        clipLow: 0.2,
-        clipHigh: 0.28,
-        temperature: 1,
-      })
-      const { gradNorm } = await policy.optimStep({
-        learningRate: 1e-3,
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-8,
-        weightDecay: 0,
-        maxGradNorm: 1,
-      })
+      const { loss } = await policy.forwardBackward(batch, policyLoss())
+      const { gradNorm } = await policy.optimStep(adamStep())
       await policy.save(saved)
       for (const row of await policy.logprobs(batch, { temperature: 1 })) found.push(...row)
       if ([...found, loss].some((value) => !Number.isFinite(value)) || gradNorm < 0) {
