@@ -32,8 +32,8 @@ const timed =
 async function filesOf(root: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {}
   for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
-    // The page is made of the rest.
-    if (!entry.isFile() || entry.name.startsWith('.lock') || entry.name === 'report.html') continue
+    // Pages are made of the rest, and tell minutes.
+    if (!entry.isFile() || /^(?:\.lock|report\.html$|table\.md$)/.test(entry.name)) continue
     const path = join(entry.parentPath, entry.name)
     const text = await readFile(path, 'latin1')
     const isTimed = entry.name === 'progress.json' || entry.name === 'metrics.jsonl'
