@@ -17,6 +17,7 @@ import { fileURLToPath } from 'node:url'
 import { notePrompt } from '../../../src/board/prompts.ts'
 import type { Policy, PolicyDatum, Sequence } from '../../../src/engine/contract.ts'
 import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
+import { adamStep, policyLoss } from '../../../src/engine/testing/update.ts'
 import { openClient } from '../../../src/engine/tinker/client.ts'
 import { openTinkerEngine } from '../../../src/engine/tinker/index.ts'
 import { openServer } from '../../../src/engine/tinker/server.ts'
@@ -177,20 +178,8 @@ async function update(
 ): Promise<void> {
   const step = async (policy: Policy) => {
     const before = await policy.logprobs(sequences, { temperature: 1 })
-    const { loss } = await policy.forwardBackward(batch, {
-      kind: 'policy_gradient',
-      clipLow: 0.2,
-      clipHigh: 0.28,
-      temperature: 1,
-    })
-    const { gradNorm } = await policy.optimStep({
-      learningRate: 1e-3,
-      beta1: 0.9,
-      beta2: 0.999,
-      epsilon: 1e-8,
-      weightDecay: 0,
-      maxGradNorm,
-    })
+    const { loss } = await policy.forwardBackward(batch, policyLoss())
+    const { gradNorm } = await policy.optimStep(adamStep({ maxGradNorm }))
     const after = await policy.logprobs(sequences, { temperature: 1 })
     const change = flat(after).map((value, i) => value - flat(before)[i])
     return { loss, gradNorm, change }
