@@ -187,7 +187,7 @@ describe('bad input', () => {
       [['--arm', 'all'], /no arm "all": the arms are baseline, recipe/],
       [['--shard', '5/4'], /Give a shard such as 3\/16/],
       [['--device', 'abacus'], /engine\.device = "abacus": it must be cpu/],
-      [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ/],
+      [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ from each other, and 17 stands twice/],
       [['--task', 'sudoku'], /no task "sudoku"/],
       [['--holdout', '7'], /asks for 7 problems and .* gives 6/],
     ]
@@ -205,6 +205,7 @@ describe('bad input', () => {
       [define('{ board: { copies: 1 } }'), /compare each text with itself alone/],
       [define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/],
       [define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/],
+      [define('{ grader: { name: "mine", grade: () => null } }'), /grader .* must have a name and a version/],
       [define('{ arms: { recipe: { reads: () => [9] } } }'), /gave \[9\]: return different posts/],
       ['export const x = 1', /export default defineExperiment/],
       ['export default {', /does not load/],

@@ -49,7 +49,7 @@ describe('flags', () => {
   })
 
   it('are refused by name where an arm cannot be meant', () => {
-    const seats = [{ policy: 'mate' }, {}]
+    const seats = [{ policy: 'mate' }, {}, {}]
     const protocol = { ...board(), seats }
     const mate = defineExperiment({ arms: { a: { protocol, policies: { mate: { model: 'other/model' } } } } })
     expect(() => withFlags(mate, { model: 'owner/model' })).toThrow(

@@ -9,6 +9,7 @@ it('passes on this machine, every check by name', async () => {
     'answers',
     'counters',
     'rounds',
+    'worlds',
     'log-probabilities',
     'gradients',
     'adapters',
