@@ -139,7 +139,7 @@ export function familyErrors(sims: number, progress: (text: string) => void) {
       return sizes.map((seeds) => {
         const setting: Setting = { ...kind, seeds, arms, effect: 0 }
         const { falseMoved, missed } = study(setting, sims)
-        return { ...setting, falseMoved, missed }
+        return { ...setting, sims, falseMoved, missed }
       })
     }),
   )
