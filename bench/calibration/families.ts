@@ -104,13 +104,17 @@ function study(setting: Setting, sims: number) {
 }
 
 /** What is simulated for 2, 3, 4 and 8 arms, nothing differing. Twenty seeds cost most, and need the fewest settings. */
-const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & { seeds: number[] })[] = [
+const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & {
+  seeds: number[]
+  share?: number
+})[] = [
   ...[0, 0.02, 0.04].map((wide) => ({
     pattern: 'all alike',
     wide,
     narrow: wide,
     problems: 120,
     seeds: wide === 0 ? [2, 3, 5] : [2, 3, 5, 20],
+    share: wide === 0 ? 0.5 : 1,
   })),
   ...Object.keys(patterns)
     .slice(1)
@@ -120,6 +124,7 @@ const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & { seed
       narrow: 0,
       problems: 120,
       seeds: pattern === 'the baseline alone is wide' ? [2, 3, 5, 20] : [2, 3, 5],
+      share: pattern.startsWith('the baseline') && !pattern.endsWith('narrow') ? 1 : 0.5,
     })),
   ...['the baseline alone is wide', 'the baseline and one arm are wide'].map((pattern) => ({
     pattern,
@@ -132,12 +137,14 @@ const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & { seed
   { pattern: 'the baseline alone is wide', wide: 0.04, narrow: 0, problems: 1000, seeds: [2] },
 ]
 
-export function familyErrors(sims: number, progress: (text: string) => void) {
-  return kinds.flatMap(({ seeds: sizes, ...kind }) =>
+/** `most` experiments a setting, and half of them where the level is never near. */
+export function familyErrors(most: number, progress: (text: string) => void) {
+  return kinds.flatMap(({ seeds: sizes, share: part = 1, ...kind }) =>
     [2, 3, 4, 8].flatMap((arms) => {
       progress(`${arms} arms, ${kind.problems} problems, ${kind.pattern}, ${kind.wide}`)
       return sizes.map((seeds) => {
         const setting: Setting = { ...kind, seeds, arms, effect: 0 }
+        const sims = Math.round(most * part)
         const { falseMoved, missed } = study(setting, sims)
         return { ...setting, sims, falseMoved, missed }
       })

@@ -120,7 +120,17 @@ export function compareFamily(input: FamilyInput): Contrast[] {
       delta,
       ci95,
       p: familyP(pValue(delta, spread), family),
-      ...decide({ pair, delta, ci95, bootstrap95, noise, proxy, flatWithin, seeds }),
+      ...decide({
+        pair,
+        delta,
+        ci95,
+        bootstrap95,
+        noise,
+        proxy,
+        flatWithin,
+        seeds,
+        takesAlike: tables.arms.size === 2 && takesAlike(delta, spread, seeds, byProblem.length, level),
+      }),
       smallestEffect: spread.seeds
         ? Math.min(1, Math.max(half, noise?.band ?? 0) + normalQuantile(0.8) * Math.sqrt(total))
         : null,
@@ -208,6 +218,26 @@ function seedProduct(a: Difference, b: Difference): number {
   return a.sides
     .filter((arm) => b.sides.includes(arm))
     .reduce((sum, arm) => sum + (sign(a, arm) * sign(b, arm)) / arm.seeds.length, 0)
+}
+
+/** Up to so many problems, two arms of one size keep their level in simulation, however their seeds spread. */
+const CALIBRATED_PROBLEMS = 300
+
+/**
+ * Whether two arms alone are told apart only if their seeds spread alike, where simulation finds that this matters:
+ * arms of other sizes, or problems so many that they hide nothing of the spread. Were all the spread one arm's, W would
+ * have that arm's degrees of freedom alone, and the interval would hold 0.
+ */
+function takesAlike(
+  delta: number,
+  { problems, seeds }: Spread,
+  count: { arm: number; against: number },
+  problemCount: number,
+  level: number,
+): boolean {
+  if (seeds === null || (count.arm === count.against && problemCount <= CALIBRATED_PROBLEMS)) return false
+  const fewest = Math.min(count.arm, count.against) - 1
+  return pValue(delta, { problems, seeds: { ...seeds, df: fewest } }) >= level
 }
 
 const excessOf = ({ seeds }: Spread): number => (seeds ? Math.max(0, seeds.variance - seeds.floor) : 0)
