@@ -216,10 +216,11 @@ half of them ${(100 * Math.sqrt((0.02 * 0.98) / (sims.families / 2))).toFixed(1)
 - Unlike, three arms or more on 300 problems: ${summaryOf(unlike.filter((c) => c.problems === 300))}
 - Unlike, three arms or more on 1000 problems: ${summaryOf(unlike.filter((c) => c.problems === 1000))}
 
-Where spreads differ, the wide ones are 0.04 and the others 0, or 0.01 on 300 problems. The more problems, the less their noise
-hides of the spread. Two arms alone then miss more than three or more do, for there is no third arm to show which of them is odd
-(see [where it bends](#where-it-bends)): ${show(twoAt(300).missed)} percent on 300 problems, with ${show(twoAt(300).falseMoved)} called moved, and ${show(twoAt(1000).missed)} percent on 1000, with
-${show(twoAt(1000).falseMoved)} called moved. A \`moved\` that would not stand if the spread were one arm's alone says so beyond 300 problems.
+Where spreads differ, the wide ones are 0.04 and the others 0, or 0.01 on 300 problems. The level holds on up to 300 problems, and
+not on 1000 with two seeds an arm: the more problems, the less their noise hides of the spread, and two seeds cannot tell a wide
+arm from a lucky narrow one. Two arms alone, which have no third to show which of them is odd, miss ${show(twoAt(300).missed)} percent on 300
+problems, with ${show(twoAt(300).falseMoved)} called moved, and ${show(twoAt(1000).missed)} percent on 1000, with ${show(twoAt(1000).falseMoved)} called moved (see [where it
+bends](#where-it-bends)). So beyond 300 problems, a \`moved\` that would not stand if the spread were one arm's alone says so.
 
 ${table(
   ['problems', 'seeds spread', 'wide', 'arms', 'seeds', 'experiments', 'false moved', 'missed'],
@@ -251,8 +252,7 @@ ${table(
 )}
 
 **Kept**: pooled where both arms spread as the others do, never below their own and for four arms at most; an odd arm for itself,
-with its own degrees of freedom. Always pooling finds the most where
-spreads are alike, and misses its level where they are not: an arm that hardly learns spreads less than one that does, so that
+with its own degrees of freedom. Always pooling finds the most where spreads are alike, and misses its level where they are not: an arm that hardly learns spreads less than one that does, so that
 cannot be left to luck.
 
 ### One arm is better

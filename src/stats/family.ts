@@ -129,7 +129,7 @@ export function compareFamily(input: FamilyInput): Contrast[] {
         proxy,
         flatWithin,
         seeds,
-        takesAlike: tables.arms.size === 2 && takesAlike(delta, spread, seeds, byProblem.length, level),
+        takesAlike: takesAlike(delta, spread, seeds, byProblem.length, { level, arms: tables.arms.size }),
       }),
       smallestEffect: spread.seeds
         ? Math.min(1, Math.max(half, noise?.band ?? 0) + normalQuantile(0.8) * Math.sqrt(total))
@@ -220,12 +220,12 @@ function seedProduct(a: Difference, b: Difference): number {
     .reduce((sum, arm) => sum + (sign(a, arm) * sign(b, arm)) / arm.seeds.length, 0)
 }
 
-/** Up to so many problems, two arms of one size keep their level in simulation, however their seeds spread. */
+/** Up to so many problems, arms of one size keep their level in simulation, however their seeds spread. */
 const CALIBRATED_PROBLEMS = 300
 
 /**
- * Whether two arms alone are told apart only if their seeds spread alike, where simulation finds that this matters:
- * arms of other sizes, or problems so many that they hide nothing of the spread. Were all the spread one arm's, W would
+ * Whether arms are told apart only if their seeds spread alike, where simulation finds that this matters: two arms alone
+ * of other sizes than one another, or problems so many that they hide nothing of the spread. Were all the spread one arm's, W would
  * have that arm's degrees of freedom alone, and the interval would hold 0.
  */
 function takesAlike(
@@ -233,9 +233,10 @@ function takesAlike(
   { problems, seeds }: Spread,
   count: { arm: number; against: number },
   problemCount: number,
-  level: number,
+  { level, arms }: { level: number; arms: number },
 ): boolean {
-  if (seeds === null || (count.arm === count.against && problemCount <= CALIBRATED_PROBLEMS)) return false
+  const held = problemCount <= CALIBRATED_PROBLEMS && (count.arm === count.against || arms > 2)
+  if (seeds === null || held) return false
   const fewest = Math.min(count.arm, count.against) - 1
   return pValue(delta, { problems, seeds: { ...seeds, df: fewest } }) >= level
 }
