@@ -61,6 +61,11 @@ describe('readJsonFile', () => {
     expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })
   })
 
+  test('takes a byte-order mark for none, as editors write it', async () => {
+    await writeFile(path(), Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from('{"step": 3}')]))
+    expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })
+  })
+
   test('names the file and the field of what does not', async () => {
     await writeJsonAtomic(path(), { step: 'three' })
     await expect(readJsonFile(path(), schema)).rejects.toThrow(
