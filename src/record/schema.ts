@@ -72,6 +72,9 @@ export const metricsSchema = z.object({
   learningRate: z.number(),
   clippedShare: share,
   logprobDrift: z.number(),
+  /** Absent in folders of before they were measured. */
+  entropy: z.number().nullable().optional(),
+  kl: z.number().nullable().optional(),
   replyChars: z.number(),
   repliesCut: share,
   sampledTokens: count,

@@ -51,6 +51,8 @@ export const traceMeasures = [
   'learningRate',
   'clippedShare',
   'logprobDrift',
+  'entropy',
+  'kl',
   'effective',
   'sampledTokens',
   'scoredTokens',
