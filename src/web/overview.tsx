@@ -15,6 +15,7 @@ import { ArmsFigure, ContrastsFigure, TrainingFigure, TrainingFigures } from './
 import { difference, duration, three, whole } from './format.ts'
 import { shortName } from './names.ts'
 import { fragmentOf } from './route.ts'
+import { Said } from './said.tsx'
 import { type Setting, settingGroups } from './settings.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
@@ -58,6 +59,7 @@ export function Overview(props: {
           {run.seeds.length === 1 ? 'seed' : 'seeds'} {run.seeds.join(', ')}
         </p>
         <Verdict run={run} />
+        <Said notes={run.notes} />
       </header>
       {run.state !== 'finished' || run.jobs.some(({ state }) => state === 'failed') ? (
         <Progress run={run} />
