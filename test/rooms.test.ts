@@ -9,6 +9,7 @@
  * - `engine` is below `board`: a policy writes for a seat through the contract alone (see the second test).
  * - `endpoint` is above `board`: it is another writer.
  * - `stats` knows numbers alone and could lie anywhere; it is below `record`, whose results hold its intervals.
+ * - `publish` is above `experiment`, whose record says where an adapter lies; `exports` needs the record alone.
  * - `report` and `view` are below `experiment`, which writes a run's pages at its end; `web` is a page that they carry.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -31,8 +32,8 @@ const floors = [
   ['record'],
   ['view', 'log'],
   ['report'],
-  ['web', 'experiment'],
-  ['serve'],
+  ['web', 'experiment', 'exports'],
+  ['serve', 'publish'],
   ['index', 'cli'],
 ]
 

@@ -8,6 +8,7 @@ import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber 
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { shareCommands } from './share.ts'
 import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
@@ -180,6 +181,8 @@ function program(): Command {
       const { regradeCommand } = await import('./regrade.ts')
       await regradeCommand(folder, file, flags)
     })
+
+  shareCommands(root)
 
   root
     .command('selftest')

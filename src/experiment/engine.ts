@@ -6,7 +6,7 @@ import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerpr
 import type { Engine } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
-import { graderName } from '../record/schema.ts'
+import { graderName } from '../record/facts.ts'
 import type { Experiment } from './config.ts'
 
 /** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */

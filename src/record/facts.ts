@@ -1,6 +1,10 @@
 /** How an arm's evaluations were drawn and graded, as the statistics hold two arms against each other. Pure. */
 import type { EvaluationFacts } from '../stats/index.ts'
-import { graderName, type RunRecord } from './schema.ts'
+import type { RunRecord } from './schema.ts'
+
+/** A verifier with its version, as records name it. */
+export const graderName = ({ name, version }: { name: string; version: string }): string =>
+  `${name} ${version}`
 
 /** `cutShare`: of its final posts, those that the token limit ended. */
 export function evaluationFacts(

@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import { UserError } from '../errors.ts'
 import { readRegular, writeJsonAtomic } from '../files.ts'
+import { readRecord } from './folder.ts'
 import { mostNotes, type Notes, notesSchema, tagSchema } from './schema.ts'
 
 const notesFile = 'notes.json'
@@ -21,6 +22,24 @@ export async function readNotes(folder: string): Promise<Notes> {
   } catch {
     throw new UserError(`${file} is not what message-board note and tag write: mend or delete it.`)
   }
+}
+
+/** Changes the note of a run, or tells it where `note` is left out. @throws UserError for a folder that is no run. */
+export async function noteRun(folder: string, note?: string): Promise<Notes> {
+  await readRecord(folder)
+  const now = await readNotes(folder)
+  return note === undefined ? now : writeNotes(folder, { ...now, note })
+}
+
+/** Adds tags to a run and takes others away. @throws UserError for a folder that is no run, and what is no tag. */
+export async function tagRun(
+  folder: string,
+  { add = [], remove = [] }: { add?: readonly string[]; remove?: readonly string[] },
+): Promise<Notes> {
+  await readRecord(folder)
+  const { note, tags } = await readNotes(folder)
+  if (add.length + remove.length === 0) return { note, tags }
+  return writeNotes(folder, { note, tags: [...tags, ...add].filter((tag) => !remove.includes(tag)) })
 }
 
 /** Changes what is said of the run in a folder. @throws UserError for a tag that is none, and a note that is too long. */

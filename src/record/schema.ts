@@ -239,7 +239,3 @@ export const notesSchema = z.strictObject({
   tags: z.array(tagSchema).max(mostNotes.tags),
 })
 export type Notes = z.infer<typeof notesSchema>
-
-/** A verifier with its version, as records name it. */
-export const graderName = ({ name, version }: { name: string; version: string }): string =>
-  `${name} ${version}`

@@ -5,8 +5,7 @@
  * Two arms can be compared where all that decides a score beside the arm itself is the same: the held-out problems, how
  * replies were drawn, and the verifier. What else was set differently is the question that the comparison answers.
  */
-import { evaluationFacts } from '../record/facts.ts'
-import { graderName } from '../record/schema.ts'
+import { evaluationFacts, graderName } from '../record/facts.ts'
 import { type Contrast, compareFamily, type SeedScores } from '../stats/index.ts'
 import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
 import type { BoardColumns, RunView } from './types.ts'

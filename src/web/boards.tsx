@@ -59,8 +59,10 @@ export function BoardsTable({
   return (
     <>
       <p class="muted">
-        Every held-out problem, with each answer as a square: right is filled. Open one to read what was
-        posted.
+        Every held-out problem, with each answer counted.{' '}
+        <span class="no-print">
+          An answer is a square, and right is filled. Open a problem to read what was posted.
+        </span>
       </p>
       <Filters source={source} table={table} run={run} />
       <p class="count" role="status">

@@ -171,9 +171,8 @@ function ArmsTable(props: {
         <table class="across">
           <thead>
             <tr>
-              <th scope="col">Run</th>
-              <th scope="col">Arm</th>
-              <th scope="col">Less {of}</th>
+              <th scope="col">Arm, run</th>
+              <th scope="col">Difference from {of}</th>
               <th scope="col" class="number">
                 pass@1
               </th>
@@ -200,7 +199,6 @@ function ArmsTable(props: {
               const its = differences.find((one) => one.run === r && one.arm === arm)
               return (
                 <tr key={`${r} ${title}`} class={base ? 'base' : undefined}>
-                  <td>{run.name}</td>
                   <th scope="row">
                     {side ? (
                       <>
@@ -212,6 +210,7 @@ function ArmsTable(props: {
                     ) : (
                       title
                     )}
+                    <div class="muted">{run.name}</div>
                   </th>
                   <td class="differs">
                     {its?.found ? (

@@ -60,21 +60,30 @@ export interface DifferingSetting {
   values: (string | undefined)[]
 }
 
-/** Settings in which runs differ: by arm where the arms of one of them differ. */
+/**
+ * Settings in which runs differ: by arm where the arms of one of them differ. An arm that one run alone has is no
+ * difference of settings: the lists of arms say that.
+ */
 export function differingSettings(runs: readonly RunView[]): DifferingSetting[] {
   const all = runs.map(settingsOf)
   const names = [...new Set(all.flatMap((settings) => [...settings.keys()]))]
   const isDifferent = ({ values }: DifferingSetting) => values.some((value) => value !== values[0])
-  return names.flatMap((name) => {
+  const havingArm = (arm: string) => runs.flatMap((run, r) => (run.arms.includes(arm) ? [r] : []))
+  return names.filter(isListed).flatMap((name) => {
     const values = all.map((settings, r) => common(settings.get(name), runs[r].arms))
     const isWhole = values.every((value, r) => value !== undefined || !all[r].has(name))
     if (isWhole) return [{ name, values }].filter(isDifferent)
     const arms = [...new Set(runs.flatMap((run) => run.arms))]
     return arms
       .map((arm) => ({
+        arm,
         name: `${arm}: ${name}`,
         values: all.map((settings) => settings.get(name)?.get(arm)),
       }))
-      .filter(isDifferent)
+      .filter(({ arm, values }) => {
+        const having = havingArm(arm)
+        return having.some((r) => values[r] !== values[having[0]])
+      })
+      .map(({ name, values }) => ({ name, values }))
   })
 }
