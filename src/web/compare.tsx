@@ -6,7 +6,6 @@ import { baseTitles } from '../view/sides.ts'
 import type { RunView } from '../view/types.ts'
 import { textChoice } from './choices.ts'
 import { chosen } from './chosen.ts'
-import { colourOf } from './colours.ts'
 import { Download, Wide } from './controls.tsx'
 import { AcrossFigure, LineSample, type Trained, TrainingFigures } from './figures.tsx'
 import { difference, level, three } from './format.ts'
@@ -202,10 +201,7 @@ function ArmsTable(props: {
                   <th scope="row">
                     {side ? (
                       <>
-                        <LineSample side={side} />{' '}
-                        <span style={{ color: colourOf(side) }} class="arm-name">
-                          {title}
-                        </span>
+                        <LineSample side={side} /> <b>{title}</b>
                       </>
                     ) : (
                       title

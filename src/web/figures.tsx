@@ -105,9 +105,11 @@ function followStretch(
     tell(ends[0], ends[1])
   }
   const all = { pointerdown: begin, pointermove: move, pointerup: end, pointercancel: end }
-  for (const [name, listen] of Object.entries(all)) box.addEventListener(name, listen as EventListener)
+  // On the way down: the plot's own tip keeps a press to itself.
+  for (const [name, listen] of Object.entries(all)) box.addEventListener(name, listen as EventListener, true)
   return () => {
-    for (const [name, listen] of Object.entries(all)) box.removeEventListener(name, listen as EventListener)
+    for (const [name, listen] of Object.entries(all))
+      box.removeEventListener(name, listen as EventListener, true)
   }
 }
 

@@ -188,10 +188,14 @@ function OneContrast({ run, results }: { run: RunView; results: Results }) {
   )
 }
 
-/** An arm's name in its colour. */
+/** An arm's name over a line in its colour. */
 function ArmName({ run, name }: { run: RunView; name: string }) {
   const side = run.sides.find(({ arm, name: own }) => arm !== null && own === name)
-  return <b style={side && { color: colourOf(side) }}>{name}</b>
+  return (
+    <b class={side && 'arm-name'} style={side && { '--tone': colourOf(side) }}>
+      {name}
+    </b>
+  )
 }
 
 const stateWords: Record<JobView['state'], string> = {

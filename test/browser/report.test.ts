@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { latestBefore } from '../../src/board/counts.ts'
+import { readPrompt } from '../../src/board/prompts.ts'
 import type { Post } from '../../src/board/types.ts'
 import { appendInfluence } from '../../src/record/influence.ts'
 import type { Results } from '../../src/record/results.ts'
@@ -20,7 +21,7 @@ import {
   threeArms,
   writeSyntheticRun,
 } from '../../src/view/testing/synthetic-run.ts'
-import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
+import { chromiumPath, eventually, launch, openPage, violations } from './chromium.ts'
 
 /** What a model might write, to the harm of whoever shows it. */
 const hostile = [
@@ -69,8 +70,8 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       `${trainingSentence(results).headline} ${changeSentence(results).headline} `,
     )
     expect(await page.locator('.lead').first().textContent()).toBe(results.contrasts[0].why)
-    // Two of the verdict, one of the arms, nine of training.
-    expect(await page.locator('.plot svg').count()).toBe(12)
+    // Two of the verdict, one of the arms, nine of the board in training and six of the update.
+    expect(await page.locator('.plot svg').count()).toBe(18)
     expect(await page.locator('table.results tbody tr').count()).toBe(8)
     expect(await page.title()).toContain(name)
     expectQuiet()
@@ -121,6 +122,26 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     const again = await openPage(browser, address)
     await eventually(() => again.page.locator('h1.question').textContent()).toBe(expected.problem.question)
     await again.page.close()
+  })
+
+  it('shows the exact prompt that a reader saw', async () => {
+    const [expected] = await evaluated('recipe-s17')
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByRole('searchbox').fill(expected.problem.question.slice(0, 60))
+    await page.locator('.table-row a').first().click()
+    const reply = page.locator('.column').nth(3).locator('.round-2 .post').nth(2)
+    await reply.getByText('Prompt').click()
+    const [{ content }] = readPrompt(
+      expected.problem.question,
+      expected.rounds[0].map(({ text }) => text),
+    )
+    const shown = await reply.locator('.message .text').textContent()
+    // But for what would not be seen, which the page names.
+    const plain = (text: string) => text.replace(/[^\x20-\x7e]|U\+[0-9A-F]{4,6}/g, '')
+    expect(plain(shown ?? '')).toBe(plain(content))
+    expect(await violations(page)).toEqual([])
+    expectQuiet()
+    await page.close()
   })
 
   it('leads to any board of training', async () => {
@@ -308,7 +329,17 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expect(await page.locator('h1').first().isVisible()).toBe(true)
     expect(await page.locator('.filters').isVisible()).toBe(false)
     expect(await page.locator('.table-scroll').isVisible()).toBe(false)
+    // Every problem of the filter, and each answer counted.
+    const rows = page.locator('.printed-boards tbody tr')
+    await eventually(() => rows.count()).toBe(60)
+    const { arms } = await resultsOf()
+    const right = await rows.evaluateAll((all) =>
+      all.map((row) => Number.parseInt(row.children[5].textContent ?? '', 10)).reduce((a, b) => a + b, 0),
+    )
+    expect(right / (60 * 8)).toBeCloseTo(arms.recipe!.passAt1, 9)
     expect((await page.pdf()).length).toBeGreaterThan(10_000)
+    await page.emulateMedia({ media: 'screen' })
+    await eventually(() => rows.count()).toBe(0)
     await page.close()
   })
 })
@@ -388,10 +419,12 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
       const seeds = Object.keys(results.arms).length * 2
       expect(await page.locator('section[aria-label="Result table"] tbody tr').count()).toBe(sides + seeds)
       if (width === 400) {
-        for (const summary of await page.locator('.more-panels > summary').all()) await summary.click()
-        await eventually(() => page.locator('.more-panels .plot svg').count()).toBeGreaterThan(8)
+        for (const summary of await page.locator('.panel-group:not([open]) > summary').all())
+          await summary.click()
+        await eventually(() => page.locator('.panel-group .plot svg').count()).toBeGreaterThan(18)
       }
       expect(await page.evaluate(isUsable)).toEqual(usable)
+      expect(await violations(page)).toEqual([])
       await page.locator('.table-row a').nth(2).click()
       await page.locator('.column .post').first().waitFor()
       expect(await page.evaluate(isUsable)).toEqual(usable)
