@@ -2,10 +2,11 @@
  * Arms of several runs against one of them: the difference with its interval where they can be compared, and why not
  * where they cannot. Pure: reads what the page has of each run, in the browser and in Node alike.
  *
- * Two arms can be compared where all that decides a score beside the arm itself is the same: the held-out problems, how
- * replies were drawn, and the verifier. What else was set differently is the question that the comparison answers.
+ * Two arms can be compared where all that decides a score beside the arm itself is the same: the task, the held-out
+ * problems, how replies were drawn and prompts made, and the verifier. What else was set differently is the question that the comparison answers.
  */
 import { evaluationFacts, graderName } from '../record/facts.ts'
+import type { SharedRecord } from '../record/schema.ts'
 import { type Contrast, compareFamily, type SeedScores } from '../stats/index.ts'
 import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
 import type { BoardColumns, RunView } from './types.ts'
@@ -33,62 +34,56 @@ export interface Difference extends ArmOfRun {
 export const armTitle = (runs: readonly ComparedRun[], { run, arm }: ArmOfRun): string =>
   `${runs[run].run.name}/${arm}`
 
-/**
- * Every other arm less one of them, run by run. The intervals hold together with 95%: each run's arms are one family, at
- * a level that the runs share (Bonferroni).
- */
+/** Every other arm less one of them, run by run. Those that can be compared are one family. */
 export function compareAcross(runs: readonly ComparedRun[], against: ArmOfRun): Difference[] {
-  const reference = { ...against, scores: scoresOf(runs[against.run], against.arm) }
-  const asked = runs.map(({ run }, r) =>
+  const others = runs.flatMap(({ run }, r) =>
     run.arms
       .filter((arm) => r !== against.run || arm !== against.arm)
       .map((arm) => ({ run: r, arm, whyNot: whyNot(runs, { run: r, arm }, against) })),
   )
-  const comparable = asked.map((arms) => arms.filter((one) => one.whyNot === null))
-  const families = comparable.filter((arms) => arms.length > 0).length
-  return asked.flatMap((arms, r) => {
-    const found = new Map<string, Difference['found']>()
-    if (comparable[r].length > 0) {
-      for (const [i, contrast] of family(runs, comparable[r], reference, families).entries()) {
-        found.set(comparable[r][i].arm, contrast)
-      }
-    }
-    return arms.map((one): Difference => ({ ...one, found: found.get(one.arm) ?? null }))
-  })
+  const found = family(
+    runs,
+    others.filter(({ whyNot: why }) => why === null),
+    against,
+  )
+  return others.map((one): Difference => ({ ...one, found: found.get(armTitle(runs, one)) ?? null }))
 }
 
-/** The arms of one run against the reference. */
+/** The differences of some arms from one, by the arms' titles. */
 function family(
   runs: readonly ComparedRun[],
   arms: readonly ArmOfRun[],
-  reference: ArmOfRun & { scores: SeedScores[] },
-  families: number,
-): NonNullable<Difference['found']>[] {
+  against: ArmOfRun,
+): Map<string, NonNullable<Difference['found']>> {
   const title = (arm: ArmOfRun) => armTitle(runs, arm)
-  const facts = (arm: ArmOfRun) => {
-    const { identity, results } = runs[arm.run].run
-    return evaluationFacts(identity, arm.arm, results?.arms[arm.arm]?.board.repliesCut ?? 0)
-  }
-  const all = [reference, ...arms]
+  const all = [against, ...arms]
+  if (arms.length === 0) return new Map()
   const contrasts = compareFamily({
-    arms: Object.fromEntries([
-      [title(reference), reference.scores],
-      ...arms.map((one) => [title(one), scoresOf(runs[one.run], one.arm)] as const),
-    ]),
-    pairs: arms.map((one) => ({ arm: title(one), against: title(reference) })),
-    baseRuns: runs[reference.run].run.results?.checks.noise?.runs ?? [],
-    facts: Object.fromEntries(all.map((one) => [title(one), facts(one)])),
-    alpha: 0.05 / families,
+    arms: Object.fromEntries(all.map((one) => [title(one), scoresOf(runs[one.run], one.arm)])),
+    pairs: arms.map((one) => ({ arm: title(one), against: title(against) })),
+    baseRuns: runs[against.run].run.results?.checks.noise?.runs ?? [],
+    facts: Object.fromEntries(
+      all.map((one) => {
+        const { identity, results } = runs[one.run].run
+        const cut = results?.arms[one.arm]?.board.repliesCut ?? 0
+        return [title(one), evaluationFacts(identity, one.arm, cut)]
+      }),
+    ),
   })
-  return contrasts.map(({ delta, ci95, p, verdict, why, problems, warnings }, i) => ({
-    delta,
-    ci95,
-    p: Math.min(1, p * families),
-    verdict,
-    why,
-    problems,
-    warnings: [...warnings, ...lookedAt(runs, [reference, arms[i]])],
-  }))
+  return new Map(
+    contrasts.map(({ delta, ci95, p, verdict, why, problems, warnings }, i) => [
+      title(arms[i]),
+      {
+        delta,
+        ci95,
+        p,
+        verdict,
+        why,
+        problems,
+        warnings: [...warnings, ...lookedAt(runs, [against, arms[i]])],
+      },
+    ]),
+  )
 }
 
 /** That a run went on until its verdict was resolved. */
@@ -112,38 +107,51 @@ function whyNot(runs: readonly ComparedRun[], one: ArmOfRun, other: ArmOfRun): s
   }
   if (a === b) return null
   const [x, y] = [a.run.identity.shared, b.run.identity.shared]
-  if (x.task.name !== y.task.name) {
-    return `The tasks differ: ${a.run.name} has ${x.task.name}, ${b.run.name} has ${y.task.name}.`
+  for (const [what, told] of decisive) {
+    const [ours, theirs] = [told(x), told(y)]
+    if (ours !== theirs) return `${what}: ${ours} in ${a.run.name}, ${theirs} in ${b.run.name}.`
   }
   const [ours, theirs] = [heldOut(a.columns), heldOut(b.columns)]
-  const both = [...ours.keys()].filter((id) => theirs.has(id))
-  if (both.length === 0) return `${a.run.name} and ${b.run.name} share no held-out problem.`
-  const changed = both.filter((id) => ours.get(id) !== theirs.get(id)).length
-  if (changed > 0) {
-    return `${changed} of ${both.length} held-out problems have the same id and are others: the data were changed.`
+  const both = [...ours].filter((problem) => theirs.has(problem)).length
+  if (both < ours.size || both < theirs.size) {
+    return `The held-out problems are others: ${ours.size} in ${a.run.name}, ${theirs.size} in ${b.run.name}, ${both} of them the same.`
   }
-  const [grader, others] = [graderName(x.grader), graderName(y.grader)]
-  if (grader !== others) {
-    return `Graded by ${grader} and by ${others}: regrade one of the runs.`
-  }
-  const drawn = (['temperature', 'topP'] as const).find(
-    (key) => x.evaluation.sampling[key] !== y.evaluation.sampling[key],
-  )
-  if (drawn !== undefined) {
-    const [p, q] = [x.evaluation.sampling[drawn], y.evaluation.sampling[drawn]]
-    return `Evaluated with different draws: ${drawn} is ${p} in ${a.run.name} and ${q} in ${b.run.name}.`
-  }
-  return null
+  const same = sameTrainings(a, one.arm, b, other.arm)
+  return same.length === 0
+    ? null
+    : `They hold the same trainings (${same.join(', ')}): nothing tells them apart.`
 }
 
-/** Held-out problems by id, each as all that was posed. */
-function heldOut({ step, problem, problems }: BoardColumns): Map<string, string> {
+/** What must be the same beside the held-out problems, each in words. */
+const decisive: readonly [what: string, told: (shared: SharedRecord) => string][] = [
+  ['The tasks differ', ({ task }) => task.name],
+  ['The verifiers differ', ({ grader }) => graderName(grader)],
+  [
+    'The evaluations drew differently',
+    ({ evaluation: { sampling } }) => `temperature ${sampling.temperature}, top-p ${sampling.topP}`,
+  ],
+  [
+    'Prompts had another limit',
+    ({ evaluation: { readTokens } }) => (readTokens === null ? 'what fits' : `${readTokens} tokens`),
+  ],
+  ['Chat templates were given other arguments', ({ template }) => JSON.stringify(template)],
+]
+
+/** Jobs of one arm that the other has too, to the letter: a seed that was run twice, or a folder that was copied. */
+function sameTrainings(a: ComparedRun, arm: string, b: ComparedRun, other: string): string[] {
+  const known = new Set(scoresOf(b, other).map((evaluation) => JSON.stringify(evaluation)))
+  return scoresOf(a, arm).flatMap((evaluation) =>
+    known.has(JSON.stringify(evaluation)) ? [`${arm}-s${evaluation.seed}`] : [],
+  )
+}
+
+/** Held-out problems, each as all that was posed. */
+function heldOut({ step, problem, problems }: BoardColumns): Set<string> {
   const numbers = new Set(problem.filter((_, board) => step[board] === 0))
-  return new Map(
-    [...numbers].map((p) => [
-      problems.id[p],
-      JSON.stringify([problems.question[p], problems.gold[p], problems.parts[p]]),
-    ]),
+  return new Set(
+    [...numbers].map((p) =>
+      JSON.stringify([problems.id[p], problems.question[p], problems.gold[p], problems.parts[p]]),
+    ),
   )
 }
 

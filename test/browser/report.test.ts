@@ -424,7 +424,8 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
         await eventually(() => page.locator('.panel-group .plot svg').count()).toBeGreaterThan(18)
       }
       expect(await page.evaluate(isUsable)).toEqual(usable)
-      expect(await violations(page)).toEqual([])
+      // Each scheme once: it takes its time.
+      if (width !== 900) expect(await violations(page)).toEqual([])
       await page.locator('.table-row a').nth(2).click()
       await page.locator('.column .post').first().waitFor()
       expect(await page.evaluate(isUsable)).toEqual(usable)
