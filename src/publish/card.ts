@@ -17,6 +17,8 @@ export interface CardFacts {
   /** The base by its name on the hub. */
   baseModel: string
   arm: string
+  /** Which of the arm's policies it is. */
+  policy: string
   seed: number
   record: RunRecord
   results: Results
@@ -24,8 +26,8 @@ export interface CardFacts {
 
 /** README.md: settings that the hub reads, then what a person should know. */
 export function modelCard(facts: CardFacts): string {
-  const { repository, baseModel, arm, seed, record, results } = facts
-  const { protocol, credit, train } = record.identity.arms[arm]
+  const { repository, baseModel, arm, policy, seed, record, results } = facts
+  const { protocol, credit, train, policies } = record.identity.arms[arm]
   const [name] = repository.split('/').slice(-1)
   const sections = [
     settings(baseModel),
@@ -41,6 +43,9 @@ export function modelCard(facts: CardFacts): string {
     '## How it was trained',
     [
       ['arm', `${arm}: the protocol "${protocol.name}", paid by ${credit.name}`],
+      ...(Object.keys(policies).length === 1
+        ? []
+        : [['policy', `${policy}, of ${Object.keys(policies).join(', ')}`]]),
       ['training seed', `${seed}, of ${results.seeds.join(', ')}`],
       [
         'steps',
@@ -74,8 +79,9 @@ export function modelCard(facts: CardFacts): string {
       'of those trainings: by itself it may be better or worse. It was trained to answer on a board of copies of itself, ' +
       'and was not tested as a model that is asked alone, on other tasks, or for safety.',
     '## All results',
+    // The title and the two sentences stand above.
     tableMarkdown(results)
-      .replace(/^#.*\n+/, '')
+      .replace(/^.*?(?=^\|)/ms, '')
       .trim(),
   ]
   return `${sections.filter((text) => text !== '').join('\n\n')}\n`
@@ -122,12 +128,12 @@ function usage({ repository, baseModel, arm, record }: CardFacts): string {
     return `${code}\n\nThe prompts that it was trained with are the experiment's own, and are not recorded.`
   const reads = protocol.rounds.some(({ sees }) => sees !== null)
   const shown = [
-    ['A post is asked for as', notePrompt('QUESTION')[0].content],
-    ...(reads ? [['and an answer to posts as', readPrompt('QUESTION', ['POST', 'POST'])[0].content]] : []),
+    ['a post is asked for as', notePrompt('QUESTION')[0].content],
+    ...(reads ? [['an answer to posts as', readPrompt('QUESTION', ['POST', 'POST'])[0].content]] : []),
   ]
   return [
     code,
-    ...shown.map(([what, text]) => `${what}, in the model's chat template:\n\n${quoted(text)}`),
+    ...shown.map(([what, text]) => `In the model's chat template, ${what}\n\n${quoted(text)}`),
   ].join('\n\n')
 }
 

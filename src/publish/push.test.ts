@@ -87,6 +87,8 @@ describe('push', () => {
     expect(card).toContain('PeftModel.from_pretrained(base, "me/my-adapter")')
     expect(card).toContain('    Notes, maybe wrong or cut off:')
     expect(card).toContain('| recipe, all |')
+    // Each sentence once.
+    expect(card.split(trainingSentence(results).headline.slice(0, -1))).toHaveLength(2)
     // Nothing of this machine's folders leaves it.
     expect(sent.map(({ body }) => body).join()).not.toMatch(/secret-folder|\/home\/me/)
   })

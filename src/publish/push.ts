@@ -66,7 +66,7 @@ export async function push(folder: string, options: PushOptions): Promise<Pushed
   const client = { ...clientOf(settings), accessToken: settings.token }
   const baseModel = await baseOf(arm.policies[policy].model, options.baseModel, client, settings)
   const adapter = await adapterFiles(root, baseModel)
-  const card = modelCard({ repository, baseModel, arm: job.arm, seed: job.seed, record, results })
+  const card = modelCard({ repository, baseModel, arm: job.arm, policy, seed: job.seed, record, results })
   const files: Record<string, Blob> = { 'README.md': new Blob([card]), ...adapter }
   const repo = { type: 'model' as const, name: repository }
   try {

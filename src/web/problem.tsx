@@ -576,18 +576,42 @@ function PostHead({ title, post, earned }: { title: string; post: Post; earned: 
 }
 
 function PostText({ post, shown }: { post: Post; shown: number }) {
-  const [all, setAll] = useState(false)
-  const long = post.text.length > shown
-  return (
+  return post.text === '' ? (
     <div class="text">
-      <Text text={post.text} answer={post.answer} length={all ? undefined : shown} />
-      {post.text === '' ? <span class="muted">empty</span> : null}
+      <span class="muted">empty</span>
+    </div>
+  ) : (
+    <LongText text={post.text} answer={post.answer} shown={shown} what="the post" />
+  )
+}
+
+/** A text of which the rest is there at a click, in a box that scrolls. */
+function LongText({
+  text,
+  answer,
+  shown,
+  what,
+}: {
+  text: string
+  answer: string | null
+  shown: number
+  what: string
+}) {
+  const [all, setAll] = useState(false)
+  const long = text.length > shown
+  // What scrolls must be reachable from the keyboard.
+  const scrolls = all ? ({ tabIndex: 0, role: 'region', 'aria-label': `All of ${what}` } as const) : {}
+  return (
+    <>
+      <div class={all ? 'text all' : 'text'} {...scrolls}>
+        <Text text={text} answer={answer} length={all ? undefined : shown} />
+      </div>
       {long ? (
         <button type="button" class="quiet" onClick={() => setAll(!all)}>
-          {all ? 'Show less' : `Show all ${whole(post.text.length)} characters`}
+          {all ? 'Show less' : `Show all ${whole(text.length)} characters`}
         </button>
       ) : null}
-    </div>
+    </>
   )
 }
 
@@ -618,9 +642,7 @@ function PromptOf({
           {chat.map(({ role, content }, i) => (
             <div key={i} class="message">
               <b>{role}</b>
-              <div class="text">
-                <Text text={content} answer={null} />
-              </div>
+              <LongText text={content} answer={null} shown={SHOWN} what="the prompt" />
             </div>
           ))}
           <p class="muted small">
