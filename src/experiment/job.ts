@@ -107,7 +107,7 @@ async function train(
   let started = performance.now()
   const before = log.progress()
   const spent = { ...before.tokens }
-  const learners = await withStarts(context.engines, arm, authors)
+  const learners = await withStarts(context, arm, authors)
   const loop = trainSteps({
     authors: learners,
     protocol: arm.protocol,
@@ -156,12 +156,16 @@ async function train(
   }
 }
 
-/** The authors with those that learn as they were before training: the base, or the adapter that they began with. */
+/**
+ * The authors with those that learn as they were before training: the base, or the adapter that they began with. Not on
+ * servers, which ask for payment for each text that is scored, and score at temperature 1 alone.
+ */
 async function withStarts(
-  engines: Engines,
+  { engines, experiment }: JobContext,
   { policies }: Arm,
   authors: ReadonlyMap<string, JobAuthor>,
-): Promise<Map<string, Learner>> {
+): Promise<ReadonlyMap<string, Learner>> {
+  if (experiment.engine.name !== 'onnx') return authors
   const learners = new Map<string, Learner>()
   for (const [name, author] of authors) {
     if (!author.trained) {
