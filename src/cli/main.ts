@@ -9,6 +9,7 @@ import type { PlaygroundFlags } from './playground.ts'
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { shareCommands } from './share.ts'
 import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
@@ -193,6 +194,8 @@ function program(): Command {
       const { regradeCommand } = await import('./regrade.ts')
       await regradeCommand(folder, file, flags)
     })
+
+  shareCommands(root)
 
   root
     .command('selftest')
