@@ -2,8 +2,7 @@
  * Puts a trained adapter of a finished run on the hub, with a model card written from what the run found. Through the
  * hub's own client; the token goes to the hub's own address and nowhere else. Reads the run folder, writes to the hub.
  */
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { commit, createRepo, HubApiError, modelInfo } from '@huggingface/hub'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
@@ -11,6 +10,8 @@ import { adapterFolder } from '../experiment/record.ts'
 import { readJsonFile } from '../files.ts'
 import { whyUnanswered } from '../http.ts'
 import { type HubSettings, hubSettings } from '../hub/repository.ts'
+import { readFile } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { shown } from '../printable.ts'
 import { readRecord, readResults } from '../record/folder.ts'
 import { readJob } from '../record/job-log.ts'
