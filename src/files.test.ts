@@ -56,6 +56,18 @@ describe('readJsonFile', () => {
   const schema = z.object({ step: z.number() })
   const path = () => join(folder, 'state.json')
 
+  test('reads past a byte-order mark, and names what is no UTF-8', async () => {
+    const marked = join(folder, 'marked.json')
+
+    await writeFile(marked, '\ufeff{"a": 1}')
+
+    expect(await readJsonFile(marked, z.object({ a: z.number() }))).toEqual({ a: 1 })
+
+    await writeFile(marked, Buffer.from('\ufeff{"a": 1}', 'utf16le'))
+
+    await expect(readJsonFile(marked, z.unknown())).rejects.toThrow(/marked\.json is .*UTF-16/)
+  })
+
   test('gives what fits', async () => {
     await writeJsonAtomic(path(), { step: 3 })
     expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })

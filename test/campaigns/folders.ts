@@ -247,7 +247,7 @@ const damages: Record<string, (path: string, r: Random, around: Around) => Promi
   },
   async link(path, r, { root, outside }) {
     const copy = join(root, '.copy')
-    if (path === copy) return
+    if (`${path}/`.startsWith(`${copy}/`)) return
     await rm(copy, { recursive: true, force: true })
     await rename(path, copy)
     const targets = [outside, join(outside, 'thesis.txt'), join(outside, 'nowhere'), copy, path, '/dev/zero']

@@ -8,7 +8,6 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { UserError } from '../../src/errors.ts'
 import { writeFileAtomic } from '../../src/files.ts'
@@ -87,7 +86,7 @@ async function fillDisks(disk: string, extent: Extent): Promise<Campaign> {
       await mkdir(folder)
       const free = random('full-disks', seed, round).int(FREE)
       await writeFile(join(disk, 'filler'), Buffer.alloc(DISK - free))
-      const found = await writeAll(folder).then(
+      const came = await writeAll(folder).then(
         () => 'had room' as const,
         (error) => {
           const isSentence = error instanceof UserError && !error.message.includes('\n')
@@ -95,10 +94,13 @@ async function fillDisks(disk: string, extent: Extent): Promise<Campaign> {
           return 'became full' as const
         },
       )
-      outcomes[found]++
+      outcomes[came]++
       await rm(join(disk, 'filler'))
       await writeAll(folder).catch(fail)
-      if (!isDeepStrictEqual(await filesOf(folder), expected)) fail('the folder is another')
+      const found = await filesOf(folder)
+      const names = [...new Set([...Object.keys(found), ...Object.keys(expected)])]
+      const others = names.filter((name) => found[name] !== expected[name])
+      if (others.length > 0) fail(`the folder is another: ${others.join(', ')}`)
       await rm(folder, { recursive: true })
       const took = Math.round(performance.now() - started)
       slowest = Math.max(slowest, took)
