@@ -64,14 +64,14 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await page.goto(`${site.url}${settings ? `#${settingsLink(settings)}` : ''}`)
     if (!guide) {
       const skip = page.getByRole('button', { name: 'Skip' })
-      await skip.or(page.locator('.card.right, .card.wrong').nth(7)).first().waitFor()
+      await skip.or(page.locator('.card.whole').nth(7)).first().waitFor()
       if (await skip.isVisible()) await skip.click()
     }
     return page
   }
 
   /** Waits until all posts are there and shown. */
-  const played = (page: Page) => eventually(() => page.locator('.card.right, .card.wrong').count()).toBe(8)
+  const played = (page: Page) => eventually(() => page.locator('.card.whole').count()).toBe(8)
   const texts = (page: Page) => page.locator('.card .card-text bdi').allTextContents()
 
   it('shows notes and replies, with what the verifier reads in each', async () => {
