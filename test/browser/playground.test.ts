@@ -13,9 +13,13 @@ import { unzipSync } from 'fflate'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { protocolRecord } from '../../src/board/protocol.ts'
+import { defineExperiment } from '../../src/experiment/config.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
+import { choicesOf } from '../../src/playground/experiment.ts'
 import { firstSettings, type Settings, settingsLink } from '../../src/playground/settings.ts'
 import { parseWiring } from '../../src/playground/wiring.ts'
+import type { RunRecord } from '../../src/record/schema.ts'
 import { type Site, serveSite } from '../../src/serve/site.ts'
 import { chromiumPath, eventually, launch } from './chromium.ts'
 
@@ -199,6 +203,10 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     const out = join(folder, zip.name.replace('.zip', ''))
     const steps = (await readFile(join(out, 'recipe-s17', 'metrics.jsonl'), 'utf8')).trim().split('\n')
     expect(steps.map((line) => (JSON.parse(line) as { step: number }).step)).toEqual([1, 2])
+    // The record is what Node makes of the same settings, whatever the bundler did to names.
+    const { identity } = JSON.parse(await readFile(join(out, 'experiment.json'), 'utf8')) as RunRecord
+    const { protocol } = defineExperiment(choicesOf(small)).arms.recipe
+    expect(identity.arms.recipe.protocol).toEqual(JSON.parse(JSON.stringify(protocolRecord(protocol))))
     const report = join(folder, 'again.html')
     await cli('report', out, '--out', report)
     const saved = await save('Save the report')
