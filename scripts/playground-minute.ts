@@ -29,11 +29,10 @@ async function take(name: string, page: Page, part?: Locator): Promise<void> {
   const file = join(out, `playground-${name}.jpg`)
   const how = { path: file, type: 'jpeg', quality: 82 } as const
   if (part) {
-    const { x, y, width, height } = (await part.evaluate(
-      '(element) => { const { left, top, width, height } = element.getBoundingClientRect(); return { x: left + scrollX, y: top + scrollY, width, height } }',
-    )) as { x: number; y: number; width: number; height: number }
+    const { x, y, width, height } = (await part.boundingBox())!
+    const scrolled = (await page.evaluate('scrollY')) as number
     const room = 20
-    const clip = { x: x - room, y: y - room, width: width + 2 * room, height: height + 2 * room }
+    const clip = { x: x - room, y: y + scrolled - room, width: width + 2 * room, height: height + 2 * room }
     await page.screenshot({ ...how, fullPage: true, clip })
   } else await page.screenshot(how)
   say(`${file}, ${(await stat(file)).size} bytes`)
