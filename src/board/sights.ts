@@ -21,7 +21,7 @@ export interface View {
  */
 export type Sight = (seat: number, seats: number, view: View) => readonly (number | Ref)[]
 
-/** A function under the name that records show: what bundlers make of its own name is theirs. */
+/** A function under the name that records show, whatever a bundler that shortens names makes of its own. */
 export function named<F extends (...parts: never[]) => unknown>(name: string, sight: F): F {
   return Object.defineProperty(sight, 'name', { value: name })
 }

@@ -1,9 +1,9 @@
 /** `message-board doctor`: the facts of this machine that decide what can run on it. */
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
 import { fingerprint } from '../engine/checkpoint/fingerprint.ts'
-import { nativeInstall, probe } from '../engine/onnx/device.ts'
+import { probe } from '../engine/onnx/device.ts'
 import { type Device, devices, isHost } from '../engine/onnx/devices.ts'
-import { nativeProblem, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
+import { nativeInstall, nativeProblem, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
 import { builtInModel } from '../platform/machine.ts'
 import { print, printJson } from './terminal.ts'
 

@@ -3,8 +3,14 @@ import { hex } from '../bytes.ts'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
-import { runtimeOf } from '../engine/onnx/devices.ts'
-import { defaultDevice, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
+import { notHere, runtimeOf } from '../engine/onnx/devices.ts'
+import {
+  defaultDevice,
+  nativeInstall,
+  nativeProblem,
+  runtimePackages,
+  runtimeVersion,
+} from '../engine/onnx/runtime.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
 import { sha256 as hashing } from '../platform/hash.ts'
@@ -130,6 +136,8 @@ export function decidingVersions({ grader, engine }: Experiment): Record<string,
 /** Of `auto` the fallback alone is known: a GPU and the native CPU have one package. */
 function runtimeVersions({ device }: OnnxChoice): Record<string, string> {
   const runtime = runtimeOf(device === 'auto' ? defaultDevice() : device)
+  const problem = runtime === 'native' ? nativeProblem() : null
+  if (problem !== null) throw notHere(device, `${problem} (${nativeInstall()} brings it)`)
   return { [runtimePackages[runtime]]: runtimeVersion(runtime) }
 }
 

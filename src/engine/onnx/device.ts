@@ -5,7 +5,6 @@ import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { UserError } from '../../errors.ts'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
@@ -16,11 +15,12 @@ import {
   type GpuDevice,
   type HostDevice,
   isHost,
+  notHere,
   runtimeOf,
 } from './devices.ts'
 import type { Precision } from './model.ts'
 import { hostTensor, nativeProgram } from './native.ts'
-import { nativeProblem, runtimePackages, runtimeVersion } from './runtime.ts'
+import { nativeInstall, nativeProblem } from './runtime.ts'
 import { compile, floatData, floats } from './session.ts'
 
 export interface Probe {
@@ -53,9 +53,7 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
   }
   const { found, detail } = await probe(asked as Device)
   if (found === null) {
-    throw new UserError(
-      `device ${asked} does not work here: ${detail}. --device auto takes the best that does.`,
-    )
+    throw notHere(asked, detail)
   }
   return found
 }
@@ -116,13 +114,6 @@ function advice(device: Device): string {
 
 const SIZE = 64
 const TOLERANCE = 0.05
-
-/** The command that brings the native runtime. */
-export function nativeInstall(): string {
-  const { native } = runtimePackages
-  // Its own install script fetches a GPU's provider, which not every network lets through.
-  return `npm install --ignore-scripts ${native}@${runtimeVersion('wasm')}`
-}
 
 /** Largest error of a product of small whole numbers, which halves hold exactly. */
 async function productError(device: Device, precision: Precision): Promise<number> {

@@ -9,6 +9,3 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
 }
 
 export const deviceMemory = async (): Promise<number> => memoryBytes()
-
-/** No command brings what no browser can load. */
-export const nativeInstall = (): string => ''

@@ -1,4 +1,5 @@
-/** Where the engine can compute. Types and names only: device.ts finds out what works. */
+/** Where the engine can compute. device.ts finds out what works. */
+import { UserError } from '../../errors.ts'
 import type { Precision } from './model.ts'
 import type { RuntimeName } from './runtime.ts'
 
@@ -17,6 +18,10 @@ export interface FoundDevice {
 }
 
 export const isHost = (device: Device): device is HostDevice => device === 'cpu' || device === 'wasm'
+
+/** For a device that was asked for by its name. */
+export const notHere = (device: string, why: string): UserError =>
+  new UserError(`device ${device} does not work here: ${why}. --device auto takes the best that does.`)
 
 /** What runs a device's graphs. */
 export const runtimeOf = (device: Device): RuntimeName => (device === 'wasm' ? 'wasm' : 'native')

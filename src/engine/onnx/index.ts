@@ -4,11 +4,11 @@ import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
 import { openCheckpoint } from '../checkpoint/folder.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
-import { chooseDevice, deviceMemory, nativeInstall } from './device.ts'
+import { chooseDevice, deviceMemory } from './device.ts'
 import { type Device, type FoundDevice, isHost, runtimeOf } from './devices.ts'
 import { defaultLimits, gpuLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
-import { defaultDevice, nativeProblem, runtimePackages, runtimeVersion } from './runtime.ts'
+import { defaultDevice, nativeInstall, nativeProblem, runtimePackages, runtimeVersion } from './runtime.ts'
 
 export interface OnnxEngineOptions extends TokenizerOptions {
   /** A checkpoint folder in Hugging Face's layout. */

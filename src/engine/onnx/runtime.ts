@@ -67,6 +67,12 @@ export function nativeProblem(): string | null {
   return problem
 }
 
+/** The command that brings the native runtime. */
+export function nativeInstall(): string {
+  // Its own install script fetches a GPU's provider, which not every network lets through.
+  return `npm install --ignore-scripts ${runtimePackages.native}@${runtimeVersion('wasm')}`
+}
+
 /** Where it computes unless told. */
 export const defaultDevice = (): 'cpu' | 'wasm' => (nativeProblem() === null ? 'cpu' : 'wasm')
 

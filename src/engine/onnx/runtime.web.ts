@@ -18,6 +18,9 @@ export async function loadRuntime(name: RuntimeName): Promise<Runtime> {
 /** Nothing is missing that could be here. */
 export const nativeProblem = (): null => null
 
+/** No command brings what no browser can load. */
+export const nativeInstall = (): string => ''
+
 export const defaultDevice = () => 'wasm' as const
 
 /** Its parts are released together, under one number. */
