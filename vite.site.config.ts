@@ -1,17 +1,26 @@
 /**
  * Builds the playground (src/playground) into a static site, dist/site, for any host: its addresses are relative and it
- * needs no headers. Puts the built-in policy beside it, and names all files to the service worker that keeps them.
+ * needs no headers. Run `npm run build` first: the site carries the report's page too. All files are named
+ * to the service worker that keeps them.
  */
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type Plugin } from 'vite'
+import { webSiblings } from './vite.siblings.ts'
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const site = path('dist/site')
 
-const policyFiles = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
+/** Folders of the site that are made elsewhere: the built-in policy, and the page that a report carries. */
+const beside: Readonly<Record<string, { from: string; files: readonly string[] }>> = {
+  policy: {
+    from: path('policies/small'),
+    files: ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json'],
+  },
+  report: { from: path('dist/web'), files: ['app.js', 'app.css'] },
+}
 
 /** Every file under a folder. */
 const filesUnder = (folder: string): string[] =>
@@ -24,9 +33,10 @@ function finishSite(): Plugin {
   return {
     name: 'finish-site',
     closeBundle() {
-      const policy = join(site, 'policies/small')
-      mkdirSync(policy, { recursive: true })
-      for (const name of policyFiles) copyFileSync(join(path('policies/small'), name), join(policy, name))
+      for (const [name, { from, files }] of Object.entries(beside)) {
+        mkdirSync(join(site, name), { recursive: true })
+        for (const file of files) copyFileSync(join(from, file), join(site, name, file))
+      }
       const worker = join(site, 'service-worker.js')
       const files = filesUnder(site)
         .map((file) => relative(site, file).replaceAll('\\', '/'))
@@ -60,7 +70,7 @@ export default defineConfig({
       },
     },
   },
-  worker: { format: 'es' },
+  worker: { format: 'es', plugins: () => [webSiblings()] },
   define: { 'process.env.NODE_ENV': '"production"' },
-  plugins: [finishSite()],
+  plugins: [webSiblings(), finishSite()],
 })

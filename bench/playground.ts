@@ -31,19 +31,25 @@ interface Figures {
   cold: Loading
   warm: Loading
   training: {
-    /** Of a step of both arms at a time. */
+    /** Of a step of both arms at a time; the processor's seconds too, of all cores. */
     secondsAStep: number
+    processorAStep: number
     /** Frames that the browser drew a second, and the longest time between two, in milliseconds. */
     framesPerSecond: number
     longestFrame: number
+    /** The page's own thread: its share of the processor, and its longest task in milliseconds of the processor. */
+    pageShare: number
+    longestTask: number
   }
   /** MiB of all the browser's processes that hold the page, shared memory divided among those that share it. */
   memory: { loaded: number; training: number }
 }
 
+/** Seconds, and those that the processor spent on the page until its first note. */
 interface Loading {
   firstPaint: number
   firstNote: number
+  processor: number
 }
 
 const site = await serveSite()
@@ -84,62 +90,101 @@ async function visit(context: BrowserContext, hash = ''): Promise<Page> {
     document.addEventListener('DOMContentLoaded', look)
   `)
   await page.goto(`${site.url}${hash}`)
-  await page.waitForFunction(`performance.getEntriesByName('first note').length > 0`)
+  await page.locator('.card .card-text bdi:not(:empty)').first().waitFor()
   return page
 }
 
 async function loading(context: BrowserContext): Promise<Loading> {
+  const before = await processorSeconds(browser)
   const page = await visit(context)
+  const processor = (await processorSeconds(browser)) - before
   const at = (name: string) =>
     page.evaluate(`performance.getEntriesByName('${name}')[0].startTime / 1000`) as Promise<number>
-  const found = { firstPaint: await at('first-contentful-paint'), firstNote: await at('first note') }
+  const found = {
+    firstPaint: await at('first-contentful-paint'),
+    firstNote: await at('first note'),
+    processor,
+  }
   // The service worker has all files before the next visit.
   await page.evaluate('navigator.serviceWorker.ready')
   await page.close()
   return found
 }
 
+/** Of an event of the browser's trace: times in microseconds, `tdur` by the processor's clock. */
+interface TraceEvent {
+  name: string
+  ts: number
+  pid: number
+  tid: number
+  tdur?: number
+  args: { name?: string }
+}
+
 async function trained(
   context: BrowserContext,
   browser: Browser,
 ): Promise<Pick<Figures, 'training' | 'memory'>> {
-  const page = await visit(
-    context,
-    `#${settingsLink({ ...firstSettings, steps: WATCHED + 1, holdout: 8, seeds: [17] })}`,
-  )
+  const settings = { ...firstSettings, steps: WATCHED + 1, holdout: 8, seeds: [17] }
+  const page = await visit(context, `#${settingsLink(settings)}`)
   const loaded = await memoryOf(browser)
   const step = (n: number) => page.getByText(new RegExp(`^Step ${n}: `)).waitFor()
   await page.getByRole('button', { name: 'Skip' }).click()
   await page.getByRole('button', { name: 'Train', exact: true }).click()
   await step(1)
-  const from = performance.now()
-  // A line that moves makes the browser draw whenever it can; what it draws is what it has room for.
+  // A line that fades makes the browser draw whenever it can.
   await page.evaluate(
     `document.querySelector('.progress-row progress').animate([{ opacity: 1 }, { opacity: 0.5 }], { duration: 1000, iterations: Infinity })`,
   )
   await browser.startTracing(page, {
-    categories: ['disabled-by-default-devtools.timeline.frame', 'devtools.timeline.frame'],
+    categories: [
+      'devtools.timeline',
+      'devtools.timeline.frame',
+      'disabled-by-default-devtools.timeline',
+      'disabled-by-default-devtools.timeline.frame',
+    ],
   })
+  const before = { wall: performance.now(), processor: await processorSeconds(browser) }
   await step(1 + WATCHED)
-  const trace = JSON.parse((await browser.stopTracing()).toString()) as {
-    traceEvents: { name: string; ts: number }[]
+  const processor = (await processorSeconds(browser)) - before.processor
+  const seconds = (performance.now() - before.wall) / 1000
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as {
+    traceEvents: TraceEvent[]
   }
-  const seconds = (performance.now() - from) / 1000
-  const drawn = trace.traceEvents
+  const training = await memoryOf(browser)
+  await page.close()
+  const drawn = traceEvents
     .filter(({ name }) => name === 'DrawFrame')
     .map(({ ts }) => ts)
     .sort((a, b) => a - b)
   const gaps = drawn.slice(1).map((ts, i) => (ts - drawn[i]) / 1000)
-  const training = await memoryOf(browser)
-  await page.close()
+  const threads = traceEvents.filter(
+    ({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain',
+  )
+  const tasks = traceEvents
+    .filter(
+      ({ name, pid, tid }) =>
+        name === 'RunTask' && threads.some((each) => each.pid === pid && each.tid === tid),
+    )
+    .map(({ tdur = 0 }) => tdur / 1000)
   return {
     training: {
       secondsAStep: seconds / WATCHED,
-      framesPerSecond: (1e6 * gaps.length) / (drawn[drawn.length - 1] - drawn[0]),
+      processorAStep: processor / WATCHED,
+      framesPerSecond: (1000 * gaps.length) / gaps.reduce((sum, gap) => sum + gap, 0),
       longestFrame: Math.max(...gaps),
+      pageShare: tasks.reduce((sum, task) => sum + task, 0) / (1000 * seconds),
+      longestTask: Math.max(...tasks),
     },
     memory: { loaded, training },
   }
+}
+
+/** Seconds of the processor that the processes which render pages have taken. */
+async function processorSeconds(browser: Browser): Promise<number> {
+  const session = await browser.newBrowserCDPSession()
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo')
+  return processInfo.filter(({ type }) => type === 'renderer').reduce((sum, { cpuTime }) => sum + cpuTime, 0)
 }
 
 /** Proportional set sizes of the processes that render pages, in MiB. */
@@ -176,11 +221,21 @@ function page({ machine, browser, load, bytes, cold, warm, training, memory }: F
   const rows = [
     ['all files', `${mega(bytes.raw)}, and ${mega(bytes.gzip)} as a host compresses them`],
     ['first paint', `${seconds(cold.firstPaint)}; from a warm cache ${seconds(warm.firstPaint)}`],
-    ['first note', `${seconds(cold.firstNote)}; from a warm cache ${seconds(warm.firstNote)}`],
-    ['a training step of both arms', seconds(training.secondsAStep)],
+    [
+      'first note',
+      `${seconds(cold.firstNote)}; from a warm cache ${seconds(warm.firstNote)}, of which the processor worked ${seconds(warm.processor)}`,
+    ],
+    [
+      'a training step of both arms',
+      `${seconds(training.secondsAStep)}; the processor worked ${seconds(training.processorAStep)}`,
+    ],
     [
       'frames drawn while training',
       `${training.framesPerSecond.toFixed(0)} a second; the longest took ${training.longestFrame.toFixed(0)} ms`,
+    ],
+    [
+      "the page's own thread meanwhile",
+      `${(100 * training.pageShare).toFixed(1)}% of a core; its longest task ${training.longestTask.toFixed(0)} ms of work`,
     ],
     [
       'memory',

@@ -24,23 +24,29 @@ const folder = await mkdtemp(join(tmpdir(), 'playground-minute-'))
 const started = performance.now()
 const say = (what: string) => console.log(`${((performance.now() - started) / 1000).toFixed(1)} s: ${what}`)
 
-async function take(name: string, what: Page | Locator): Promise<void> {
+/** Takes what is in sight, or a part of the page with some room around it. */
+async function take(name: string, page: Page, part?: Locator): Promise<void> {
   const file = join(out, `playground-${name}.jpg`)
-  await what.screenshot({ path: file, type: 'jpeg', quality: 82 })
+  const how = { path: file, type: 'jpeg', quality: 82 } as const
+  if (part) {
+    const { x, y, width, height } = (await part.boundingBox())!
+    const scrolled = (await page.evaluate('scrollY')) as number
+    const room = 20
+    const clip = { x: x - room, y: y + scrolled - room, width: width + 2 * room, height: height + 2 * room }
+    await page.screenshot({ ...how, fullPage: true, clip })
+  } else await page.screenshot(how)
   say(`${file}, ${(await stat(file)).size} bytes`)
 }
 
-const whole = (page: Page) =>
-  page.waitForFunction(`document.querySelectorAll('.card.right, .card.wrong').length === 8`, undefined, {
-    timeout: PATIENCE,
-  })
+/** Waits until all notes and replies are there and shown. */
+const whole = (page: Page) => page.locator('.card.whole').nth(7).waitFor()
 
 try {
   await mkdir(out, { recursive: true })
   const settings = { ...firstSettings, steps: Number(steps), holdout: Number(holdout) }
   const address = `${site.url}#${settingsLink(settings)}`
   const page = await browser.newPage({
-    viewport: { width: 1180, height: 860 },
+    viewport: { width: 1180, height: 1000 },
     deviceScaleFactor: 1.25,
     colorScheme: 'light',
     acceptDownloads: true,
@@ -51,10 +57,10 @@ try {
   say('the first note')
   await whole(page)
   say('all notes and replies')
-  await page.locator('.tour').waitFor()
+  await page.getByRole('button', { name: 'Skip' }).click()
+  await page.mouse.move(0, 0)
   await take('stage', page)
 
-  await page.getByRole('button', { name: 'Skip' }).click()
   for (const [i, part] of (await page.locator('.told').allTextContents()).slice(0, 2).entries()) {
     await page.getByRole('button', { name: `Edit Note ${i + 1}` }).click()
     await page.getByLabel(`Text of Note ${i + 1}`).fill(part)
@@ -64,8 +70,8 @@ try {
   await page.locator('.influence summary').click()
   await page.locator('.influence td.effect').first().waitFor()
   say('two notes are edited, and read again')
-  await take('edit', page.locator('#stage'))
-  await take('arms', page.locator('#arms'))
+  await take('edit', page, page.locator('#stage'))
+  await take('arms', page, page.locator('#arms'))
 
   await page.getByRole('button', { name: 'Train', exact: true }).click()
   await page.getByText(new RegExp(`^Step ${Math.ceil(settings.steps / 4)}: `)).waitFor()
@@ -76,12 +82,12 @@ try {
     .first()
     .waitFor()
   say('the first seed is trained')
-  await take('training', page.locator('#training'))
+  await take('training', page, page.locator('#training'))
   await page.getByText('All is trained and evaluated.').waitFor()
   await page.locator('h1.verdict').waitFor()
   await page.locator('#verdict .plot svg').first().waitFor()
   say(`the verdict: ${(await page.locator('h1.verdict').textContent())?.trim()}`)
-  await take('verdict', page.locator('#verdict'))
+  await take('verdict', page, page.locator('#verdict'))
 
   const [download] = await Promise.all([
     page.waitForEvent('download'),

@@ -49,8 +49,8 @@ function Page() {
         <div class="opening">
           <h1>Can copies of a model learn to write for each other?</h1>
           <p class="lede">
-            Four copies post notes and read their board. Play with one, then train them: everything runs in
-            this tab, and nothing leaves your machine.
+            Four copies post notes and read their board. Play with it, then train them, in this tab: nothing
+            leaves your machine.
           </p>
         </div>
         {trouble.value === null ? null : (

@@ -37,10 +37,14 @@ export function PostCard({
   // The verifier reads along: what it would take for the answer if the text ended here.
   const grade = one.post && whole ? one.post : mathGrader.grade(text, gold)
   const silent = grade.answer === null
-  const state = silent && !whole ? 'open' : grade.correct ? 'right' : 'wrong'
+  // A note that only tells what its writer knows gives no answer, and is not wrong for it.
+  const isNote = reads === null
+  const state = silent && (!whole || isNote) ? 'open' : grade.correct ? 'right' : 'wrong'
   const was = whole && one.before && one.before.answer !== grade.answer ? one.before : null
   return (
-    <li class={`card ${state} ${one.edited ? 'edited' : ''} ${was ? 'changed' : ''} ${waits ? 'waits' : ''}`}>
+    <li
+      class={`card ${state} ${whole ? 'whole' : ''} ${one.edited ? 'edited' : ''} ${was ? 'changed' : ''} ${waits ? 'waits' : ''}`}
+    >
       <p class="card-head">
         <b>{title}</b>
         {told.length > 0 ? <span class="told">{told.join(' ')}</span> : null}
@@ -65,7 +69,9 @@ export function PostCard({
       <p class="card-foot">
         <span class="verdict-line">
           {state === 'open' ? (
-            <span class="muted">{waits ? 'reads when the notes are there' : 'no answer yet'}</span>
+            <span class="muted">
+              {waits ? 'reads when the notes are there' : whole ? 'gives no answer' : 'no answer yet'}
+            </span>
           ) : (
             <>
               <span class={`mark ${state}`} aria-hidden="true">

@@ -54,10 +54,12 @@ function UnderWay({ now }: { now: RunView }) {
   })
   const steps = Math.max(1, ...lines.map(({ job }) => job.steps.of))
   const done = Math.max(0, ...lines.map(({ job }) => job.steps.done))
-  const at = Math.min(Math.max(lookAt.value ?? done, Math.min(1, done)), done)
+  // The latest that both have taken, so that both can be looked at.
+  const latest = Math.max(Math.min(1, done), Math.min(...lines.map(({ job }) => job.steps.done)))
+  const at = Math.min(lookAt.value ?? latest, done)
   const look = (step: number) => {
     const bounded = Math.min(done, Math.max(1, step))
-    lookAt.value = bounded === done && running.value ? null : bounded
+    lookAt.value = bounded === latest ? null : bounded
   }
   return (
     <>
@@ -112,7 +114,7 @@ function UnderWay({ now }: { now: RunView }) {
             max={Math.max(1, done)}
             value={Math.max(1, at)}
             disabled={done === 0}
-            aria-valuetext={stepTitle(at, done)}
+            aria-valuetext={stepTitle(at, latest)}
             onInput={(event) => look(Number(event.currentTarget.value))}
           />
         </label>
@@ -128,14 +130,14 @@ function UnderWay({ now }: { now: RunView }) {
           </button>
           <button
             type="button"
-            disabled={at === done}
+            disabled={lookAt.value === null}
             onClick={() => {
               lookAt.value = null
             }}
           >
             Latest
           </button>
-          <b class="step-title">{stepTitle(at, done)}</b>
+          <b class="step-title">{stepTitle(at, latest)}</b>
         </p>
       </figure>
       <div class="side-by-side">
@@ -152,12 +154,12 @@ function UnderWay({ now }: { now: RunView }) {
   )
 }
 
-const stepTitle = (at: number, done: number): string =>
+const stepTitle = (at: number, latest: number): string =>
   at === 0
     ? 'No step yet'
     : at === 1
       ? 'Step 1: written before any training'
-      : `Step ${at}: written after ${at - 1} ${at === 2 ? 'update' : 'updates'}${at === done ? ', the latest' : ''}`
+      : `Step ${at}: written after ${at - 1} ${at === 2 ? 'update' : 'updates'}${at === latest ? ', the latest' : ''}`
 
 /** The first board that an arm played in a step. */
 function StepBoard({ job, side, step }: { job: string; side: RunView['sides'][number]; step: number }) {

@@ -13,9 +13,13 @@ import { unzipSync } from 'fflate'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { protocolRecord } from '../../src/board/protocol.ts'
+import { defineExperiment } from '../../src/experiment/config.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
+import { choicesOf } from '../../src/playground/experiment.ts'
 import { firstSettings, type Settings, settingsLink } from '../../src/playground/settings.ts'
 import { parseWiring } from '../../src/playground/wiring.ts'
+import type { RunRecord } from '../../src/record/schema.ts'
 import { type Site, serveSite } from '../../src/serve/site.ts'
 import { chromiumPath, eventually, launch } from './chromium.ts'
 
@@ -64,14 +68,14 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await page.goto(`${site.url}${settings ? `#${settingsLink(settings)}` : ''}`)
     if (!guide) {
       const skip = page.getByRole('button', { name: 'Skip' })
-      await skip.or(page.locator('.card.right, .card.wrong').nth(7)).first().waitFor()
+      await skip.or(page.locator('.card.whole').nth(7)).first().waitFor()
       if (await skip.isVisible()) await skip.click()
     }
     return page
   }
 
   /** Waits until all posts are there and shown. */
-  const played = (page: Page) => eventually(() => page.locator('.card.right, .card.wrong').count()).toBe(8)
+  const played = (page: Page) => eventually(() => page.locator('.card.whole').count()).toBe(8)
   const texts = (page: Page) => page.locator('.card .card-text bdi').allTextContents()
 
   it('shows notes and replies, with what the verifier reads in each', async () => {
@@ -199,6 +203,10 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     const out = join(folder, zip.name.replace('.zip', ''))
     const steps = (await readFile(join(out, 'recipe-s17', 'metrics.jsonl'), 'utf8')).trim().split('\n')
     expect(steps.map((line) => (JSON.parse(line) as { step: number }).step)).toEqual([1, 2])
+    // The record is what Node makes of the same settings, whatever the bundler did to names.
+    const { identity } = JSON.parse(await readFile(join(out, 'experiment.json'), 'utf8')) as RunRecord
+    const { protocol } = defineExperiment(choicesOf(small)).arms.recipe
+    expect(identity.arms.recipe.protocol).toEqual(JSON.parse(JSON.stringify(protocolRecord(protocol))))
     const report = join(folder, 'again.html')
     await cli('report', out, '--out', report)
     const saved = await save('Save the report')
