@@ -3,10 +3,11 @@
  * Kept beside the job's logs and no part of its progress: it can be deleted and measured again. A last line that was cut
  * short is measured anew.
  */
-import { join } from 'node:path'
 import { z } from 'zod'
+import { utf8 } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import { appendAt, readRegular } from '../files.ts'
+import { join } from '../platform/path.ts'
 import { refSchema } from './schema.ts'
 
 /** A line of influence.jsonl. */
@@ -46,7 +47,7 @@ export async function readInfluence(
         `Line ${i + 1} of ${path} is not what it should be: delete the file and measure again.`,
       )
     })
-  return { lines, bytes: Buffer.byteLength(whole) }
+  return { lines, bytes: utf8(whole).length }
 }
 
 /** Adds lines behind the first `bytes`; returns how long the file is then. */
