@@ -14,6 +14,7 @@ export const sidebar: Chapter[] = [
       page('What it is', ''),
       page('Ten minutes', 'getting-started'),
       page('How it works', 'how-it-works'),
+      page('In the browser', 'playground'),
       page('Questions', 'faq'),
       page('Glossary', 'glossary'),
     ],
@@ -48,6 +49,7 @@ export const sidebar: Chapter[] = [
       page('The run folder', 'run-folder'),
       page('results.json', 'results'),
       page('Reports and dashboard', 'seeing-a-run'),
+      page('To and from other tools', 'exports'),
       page('The verdict', 'verdict'),
       page('Credit', 'credit'),
       page('Worlds', 'worlds'),
@@ -62,6 +64,7 @@ export const sidebar: Chapter[] = [
       page('The built-in engine', 'engine'),
       page('GPUs', 'gpu'),
       page('Servers', 'tinker'),
+      page('What can go wrong', 'robustness'),
     ],
   },
   {
