@@ -93,7 +93,11 @@ export function checkLines(results: Results): CheckLine[] {
       'checks.decontamination, 8-gram overlap',
     ],
     ...scanLines(checks.hackScan),
-    ['over-optimised', `no. ${overOptimisation.why}`, 'checks.overOptimisation'],
+    [
+      'over-optimised',
+      `${overOptimisation.overOptimised === null ? 'unknown' : 'no'}. ${overOptimisation.why}`,
+      'checks.overOptimisation',
+    ],
   ]
 }
 
