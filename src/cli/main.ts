@@ -5,6 +5,7 @@ import type { EvalFlags } from './eval.ts'
 import type { RunFlags } from './flags.ts'
 import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
+import type { PlaygroundFlags } from './playground.ts'
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
@@ -38,7 +39,10 @@ function about(command: Command): Command {
     )
     .option('--temperature <t>', 'temperature of every draw', positiveNumber)
     .option('--lora-alpha <alpha>', 'the adapter adds alpha / rank of itself', positiveNumber)
-    .option('--device <device>', 'where it computes: cpu, cuda, webgpu, or auto for the best that works')
+    .option(
+      '--device <device>',
+      'where it computes: cpu, wasm, cuda, webgpu, or auto for the best that works',
+    )
     .option('--threads <n>', 'threads of the engine', wholeNumber())
     .option('--json', 'print the results as JSON and nothing else')
 }
@@ -133,6 +137,15 @@ function program(): Command {
       await serveCommand(folder, flags)
     })
 
+  root
+    .command('playground')
+    .description('play with a board and train it in the browser alone, until Ctrl-C')
+    .option('--port <n>', 'port to listen on', wholeNumber())
+    .action(async (flags: PlaygroundFlags) => {
+      const { playgroundCommand } = await import('./playground.ts')
+      await playgroundCommand(flags)
+    })
+
   about(
     root
       .command('power')
@@ -189,8 +202,8 @@ function program(): Command {
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
     .addOption(
       new Option('--device <device>', 'check the engine there, against the CPU')
-        .choices(['cpu', 'cuda', 'webgpu', 'auto'])
-        .default('cpu'),
+        .choices(['cpu', 'wasm', 'cuda', 'webgpu', 'auto'])
+        .default(undefined, 'cpu, or wasm where the native runtime does not load'),
     )
     .option('--json', 'print the checks as JSON')
     .action(async (flags: SelftestFlags) => {
@@ -230,10 +243,13 @@ async function main(): Promise<void> {
   }
 }
 
-// A reader that leaves early (message-board ... | head) is no error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0)
-  throw error
-})
+// A reader that leaves early (message-board ... | head) is no error and stops nothing: what is said from then on is lost.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE' || stream === process.stderr) return
+    say(`message-board: what is printed cannot be written (${code}).`)
+    process.exitCode = exit.user
+  })
+}
 
 await main()

@@ -1,6 +1,7 @@
 /** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
 import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
+import { type Device, isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import { runExperiment, runShard } from '../experiment/run.ts'
@@ -30,9 +31,9 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   )
   const extras = watchers(out, flags)
   const { engine } = experiment
-  const onCpu = engine.name === 'onnx' && engine.device === 'cpu'
+  const onHost = engine.name === 'onnx' && engine.device !== 'auto' && isHost(engine.device)
   const pool =
-    onCpu && (flags.jobs ?? 1) > 1 ? openJobPool({ file, flags: withThreads(flags), out }) : undefined
+    onHost && (flags.jobs ?? 1) > 1 ? openJobPool({ file, flags: withThreads(flags), out }) : undefined
   try {
     const options = {
       out,
@@ -81,7 +82,8 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
 /** Of jobs at a time on the CPU each gets its share of the cores, unless told. */
 function withThreads(flags: RunFlags): RunFlags {
   const { jobs = 1, threads, device = 'cpu', engine = 'onnx' } = flags
-  if (jobs === 1 || threads !== undefined || device !== 'cpu' || engine !== 'onnx') return flags
+  const onHost = engine === 'onnx' && isHost(device as Device)
+  if (jobs === 1 || threads !== undefined || !onHost) return flags
   return { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / jobs)) }
 }
 

@@ -2,8 +2,7 @@
  * One job of an experiment: an evaluation of the untrained model, or one arm trained with one seed and evaluated. Runs it
  * against engines; what it leaves is kept by record/job-log.ts, from which it goes on after a kill at any moment.
  */
-import { mkdir } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { finalScores } from '../board/counts.ts'
 import { type Played, type PlayOptions, play } from '../board/play.ts'
 import { type Author, policyWriter, type Rollout } from '../board/policy-writer.ts'
@@ -12,6 +11,8 @@ import type { Episode } from '../board/types.ts'
 import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
 import type { DownloadProgress } from '../hub/locate.ts'
+import { mkdir } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { seedOf } from '../random.ts'
 import { type Expected, type JobLog, openJobLog, readJob } from '../record/job-log.ts'
 import type { Job } from '../record/plan.ts'
@@ -137,7 +138,7 @@ async function train(
         for (const [name, { policy, trained: learns }] of authors) {
           if (!learns) continue
           const own = adapterFolder(folder, name, arm)
-          await mkdir(own, { recursive: true })
+          await mkdir(own)
           await policy.save(own, { interim: !trained })
         }
       })

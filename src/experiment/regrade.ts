@@ -6,11 +6,12 @@
  * none would, the run is the one that the new verifier would have made, and may be continued with it. Where some
  * would, `run` goes on refusing the folder: its policies were trained for another verifier.
  */
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { readdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { graderName } from '../record/facts.ts'
 import { readRecord, recordText } from '../record/folder.ts'
 import { progressText, readJob, readProgress, withRollouts } from '../record/job-log.ts'

@@ -1,5 +1,5 @@
 /** A run in the formats of other tools. */
-import { join } from 'node:path'
+import { join } from '../platform/path.ts'
 import { exportInspect } from './inspect.ts'
 import { exportParquet } from './parquet.ts'
 

@@ -7,13 +7,14 @@
  * whole board stands in the sample's metadata. The format is version 2 of Inspect's log (`EvalLog` in
  * inspect_ai/log/_log.py), as JSON.
  */
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { finalScores, vote } from '../board/counts.ts'
 import type { Final } from '../board/protocol.ts'
 import type { Post } from '../board/types.ts'
 import { UserError } from '../errors.ts'
 import { writeJsonAtomic } from '../files.ts'
+import { mkdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { isFinished, type Job } from '../record/plan.ts'
 import type { RolloutLine } from '../record/schema.ts'
 import { changedInside } from '../view/inside.ts'
@@ -24,7 +25,7 @@ import { armOf, type ExportedRun, readExported, readRun } from './jobs.ts'
 export async function exportInspect(folder: string, out: string): Promise<string[]> {
   const run = await readRun(folder)
   const paths: string[] = []
-  await mkdir(out, { recursive: true })
+  await mkdir(out)
   for (const job of run.jobs) {
     const { progress, rollouts } = await readExported(run, job)
     if (!isFinished(progress, run.record.identity)) continue

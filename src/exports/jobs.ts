@@ -1,7 +1,8 @@
 /** A run folder as exports read it: its record, its notes, and its jobs one at a time, each checked whole. Reads only. */
-import { realpath } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { UserError } from '../errors.ts'
+import { realpath } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { readRecord, readResults } from '../record/folder.ts'
 import { type JobRecord, readJob, readProgress } from '../record/job-log.ts'
 import { readNotes } from '../record/notes.ts'

@@ -3,11 +3,12 @@
  * every board, and `metrics.parquet` one for each training step, under TensorBoard's names. Reads a run folder and
  * writes those two files.
  */
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { type BasicType, type ColumnSource, parquetWriteBuffer } from 'hyparquet-writer'
 import { writeFileAtomic } from '../files.ts'
 import { stepScalars } from '../log/tensorboard.ts'
+import { mkdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { type ExportedRun, readExported, readRun } from './jobs.ts'
 
 type Cell = string | number | boolean | null
@@ -45,7 +46,7 @@ const postColumns = {
 export async function exportParquet(folder: string, out: string): Promise<string[]> {
   const run = await readRun(folder)
   const { posts, metrics } = await tablesOf(run)
-  await mkdir(out, { recursive: true })
+  await mkdir(out)
   const paths = ['posts.parquet', 'metrics.parquet'].map((name) => join(out, name))
   await writeFileAtomic(paths[0], packed(run, posts, postColumns))
   const names = [...new Set(metrics.flatMap((row) => Object.keys(row)))]

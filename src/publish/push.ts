@@ -2,15 +2,17 @@
  * Puts a trained adapter of a finished run on the hub, with a model card written from what the run found. Through the
  * hub's own client; the token goes to the hub's own address and nowhere else. Reads the run folder, writes to the hub.
  */
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { commit, createRepo, HubApiError, modelInfo } from '@huggingface/hub'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import { adapterFolder } from '../experiment/record.ts'
 import { readJsonFile } from '../files.ts'
-import { shown, whyUnanswered } from '../http.ts'
+import { whyUnanswered } from '../http.ts'
 import { type HubSettings, hubSettings } from '../hub/repository.ts'
+import { readFile } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
+import { shown } from '../printable.ts'
 import { readRecord, readResults } from '../record/folder.ts'
 import { readJob } from '../record/job-log.ts'
 import { type Job, planJobs } from '../record/plan.ts'

@@ -2,9 +2,10 @@
  * notes.json of a run folder: what a person says of a run, beside what it found. No part of the record: it decides
  * nothing, may change at any time, and stays where a run is started afresh. Touches that file only.
  */
-import { join } from 'node:path'
+
 import { UserError } from '../errors.ts'
 import { readRegular, writeJsonAtomic } from '../files.ts'
+import { join } from '../platform/path.ts'
 import { readRecord } from './folder.ts'
 import { mostNotes, type Notes, notesSchema, tagSchema } from './schema.ts'
 

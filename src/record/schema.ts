@@ -206,6 +206,8 @@ export const recordSchema = z.looseObject({
   /** The arms of the experiment now, in order: those of `identity.arms` that are compared. */
   arms: z.array(z.string()).min(1),
   baseline: z.string(),
+  /** All arms that the run has had, in the order in which they came; absent: the baseline, then `arms`. */
+  came: z.array(z.string()).optional(),
   contrasts: z.array(contrastNameSchema),
   seeds: z.array(count),
   /** The part of the jobs that this folder runs, 'k/n'; absent: all. */

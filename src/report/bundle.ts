@@ -2,10 +2,11 @@
  * Several runs as one folder of files that any web server serves, or that opens from disk: `index.html` lists and
  * compares them, and each has its report beside it. Reads run folders and writes that one folder.
  */
-import { mkdir, readdir } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { UserError } from '../errors.ts'
 import { readFailure, writeFileAtomic } from '../files.ts'
+import { mkdir, readdir } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { listRun } from '../view/listing.ts'
 import { openRun } from '../view/run-index.ts'
 import type { BundledRun } from '../view/types.ts'
@@ -27,7 +28,7 @@ export async function writeBundle(folders: readonly string[], out: string): Prom
       `Two of the runs are called ${twice}, and each needs a name of its own: rename a folder.`,
     )
   }
-  await mkdir(out, { recursive: true })
+  await mkdir(out)
   const found = await readdir(out).catch((error) => {
     throw readFailure(out, error)
   })

@@ -1,6 +1,7 @@
 /** The list of runs in a folder, from their small files alone: no boards are read. Reads only. */
-import { basename, join } from 'node:path'
+
 import { UserError } from '../errors.ts'
+import { basename, join } from '../platform/path.ts'
 import { readAtWork, readRecord, readResults } from '../record/folder.ts'
 import { readProgress } from '../record/job-log.ts'
 import { noNotes, readNotes } from '../record/notes.ts'

@@ -3,15 +3,15 @@
  * memory: it knows where each board lies in its file. Reads only, and only up to the lengths that progress.json
  * names, so that work in hand is never shown half done.
  */
-import { randomUUID } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
-import { realpath } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { finalScores, latestBefore, sameAnswer } from '../board/counts.ts'
 import type { Effect } from '../board/influence.ts'
 import type { Episode, Post } from '../board/types.ts'
+import { textOf } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import { readRegular } from '../files.ts'
+import { type FileHandle, realpath } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { readAtWork, readRecord, readResults } from '../record/folder.ts'
 import { influenceFile, readInfluence } from '../record/influence.ts'
 import { beginning, errorFile, parseLine, readAdded, readProgress } from '../record/job-log.ts'
@@ -141,7 +141,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
   const record = await readRecord(folder)
   const sides = sidesOf(record)
   const state: IndexState = {
-    epoch: randomUUID(),
+    epoch: crypto.randomUUID(),
     record,
     recorded: JSON.stringify(record),
     sides,
@@ -379,8 +379,8 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
       if (!file) throw new UserError(`${join(folder, ...names)} is gone: reload the page.`)
       files.set(job, file)
       const { start, length } = places[board]
-      const { buffer } = await file.read({ buffer: Buffer.alloc(length), position: start })
-      const { rounds, credit, problem } = rolloutSchema.parse(JSON.parse(buffer.toString('utf8')))
+      const line = await readAt(file, start, length)
+      const { rounds, credit, problem } = rolloutSchema.parse(JSON.parse(textOf(line)))
       const measured = influence.get(job) ?? (await influenceOf(folder, state, job))
       influence.set(job, measured)
       const effects = columns.step[board] === 0 ? measured.get(problem.id) : undefined
@@ -390,6 +390,12 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
   } finally {
     for (const file of files.values()) await file.close()
   }
+}
+
+async function readAt(file: FileHandle, start: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length)
+  await file.read(bytes, 0, length, start)
+  return bytes
 }
 
 /** What was measured of a job, by problem: read anew where its file is another than the last time. */

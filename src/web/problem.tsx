@@ -18,7 +18,7 @@ import { capital, postsOf, postTitle, readsOf } from './names.ts'
 import { fragmentOf, go } from './route.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
-import { pieces } from './texts.ts'
+import { Text } from './text.tsx'
 
 /** Characters of a text shown at once; the rest at a click. */
 const SHOWN = 4000
@@ -653,32 +653,5 @@ function PromptOf({
         </>
       )}
     </details>
-  )
-}
-
-/** A model's text: as text, isolated from what stands around it, with the answer marked and hidden characters shown. */
-function Text({
-  text,
-  answer,
-  length,
-}: {
-  text: string
-  answer: string | null
-  length?: number | undefined
-}) {
-  return (
-    <bdi>
-      {pieces(text, answer, length).map((piece, i) =>
-        piece.kind === 'plain' ? (
-          piece.text
-        ) : piece.kind === 'answer' ? (
-          <mark key={i}>{piece.text}</mark>
-        ) : (
-          <span key={i} class="code-point" title="a character that would not be seen">
-            {piece.text}
-          </span>
-        ),
-      )}
-    </bdi>
   )
 }

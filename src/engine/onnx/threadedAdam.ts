@@ -1,7 +1,7 @@
 /** AdamW over worker threads that change arrays in shared memory, where one thread would keep a GPU waiting. */
 import type { AdamOptions } from '../contract.ts'
 import type { AdamState } from './adam.ts'
-import { startWorker } from './pool.ts'
+import { startThread } from './threads.ts'
 
 /** Its threads do not keep the process alive. */
 export interface ThreadedAdam {
@@ -132,20 +132,19 @@ function openThread(): Thread {
     ended ??= error
     for (const { reject } of waiting.splice(0)) reject(ended)
   }
-  const worker = startWorker('adamWorker')
+  const worker = startThread('adamWorker')
   worker.unref()
-  worker.on('message', (answer: Answer) => {
+  worker.onMessage((answer: Answer) => {
     const call = waiting.shift()
     if ('error' in answer) call?.reject(new Error(answer.error))
     else call?.resolve(answer.norms)
   })
-  worker.on('error', end)
-  worker.on('exit', (code) => end(new Error(`a thread of the optimiser's ended with code ${code}`)))
+  worker.onEnd(end)
   return {
     ask: (task) =>
       new Promise((resolve, reject) => {
         if (ended !== null) throw ended
-        worker.postMessage(task)
+        worker.post(task)
         waiting.push({ resolve, reject })
       }),
     async close() {

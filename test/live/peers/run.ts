@@ -21,6 +21,7 @@ import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
 import { defaultLimits } from '../../../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../../../src/engine/onnx/policy.ts'
 import { openLogits } from '../../../src/engine/onnx/testing/logits.ts'
+import { adamStep } from '../../../src/engine/testing/update.ts'
 import { exportRun } from '../../../src/exports/index.ts'
 import type { Results } from '../../../src/record/results.ts'
 import type { TemplateArguments } from '../../../src/tokens/template.ts'
@@ -260,14 +261,7 @@ async function greedy(): Promise<void> {
 
 /** One GRPO update from TRL's rollouts, and the saved adapter in PEFT. */
 async function grpo(): Promise<void> {
-  const adam = {
-    learningRate: 1e-3,
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-    weightDecay: 0,
-    maxGradNorm: 1,
-  }
+  const adam = adamStep()
   const settings = { temperature: 0.9, clipLow: 0.2, clipHigh: 0.28 }
   const scratch = await mkdtemp(join(tmpdir(), 'peers-adapters-'))
   for (const name of models) {
