@@ -207,9 +207,6 @@ const metrics: Words = {
   gradNorm: 'Global L2 norm of the gradient before clipping; null where the engine does not tell.',
   learningRate: 'Of this step.',
   clippedShare: 'Share of tokens whose ratio was clipped; 0 on-policy.',
-  entropy:
-    'Nats a token of what trained policies sampled, by the mean of -log p. `null`: the engine does not tell.',
-  kl: 'Distance from the start, KL(now || start) in nats a token of final posts. `null`: this step did not measure it.',
   logprobDrift:
     'Mean difference of log-probabilities when sampled and when scored. Rounding alone: near 0, or something is wrong.',
   entropy:
