@@ -156,6 +156,32 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await page.close()
   })
 
+  it('poses a problem of one’s own, and plays as many rounds as are chosen', async () => {
+    const page = await visit(small)
+    await played(page)
+    await page.getByRole('button', { name: 'Your own' }).click()
+    await page.getByRole('textbox', { name: 'Question' }).fill('How many coins do Max and Nina have in all?')
+    await page.getByLabel(/^Told to one copy each/).fill('Max has 3 coins.\nNina has 5 coins.')
+    await page.getByLabel('Right answer').fill('8')
+    await page.getByRole('button', { name: 'Pose it' }).click()
+    await eventually(() => page.locator('.posed .question').textContent()).toContain('Max and Nina')
+    await played(page)
+    expect(await page.locator('.told').allTextContents()).toEqual([
+      'Max has 3 coins.',
+      'Nina has 5 coins.',
+      'Max has 3 coins.',
+      'Nina has 5 coins.',
+    ])
+    await page.getByRole('button', { name: 'Word problems' }).first().click()
+    await played(page)
+    expect(await page.locator('.told').count()).toBe(0)
+    await page.locator('.arm-card').nth(1).getByLabel('Rounds').fill('3')
+    await page.locator('.arm-card').nth(1).getByLabel('Rounds').press('Enter')
+    await eventually(() => page.locator('.card.whole').count()).toBe(12)
+    expect(await page.locator('#stage .round-title').allTextContents()).toHaveLength(3)
+    await page.close()
+  })
+
   it('has no fault that axe-core finds, in both schemes and on a phone', async () => {
     for (const [colorScheme, width] of [
       ['light', 1280],
