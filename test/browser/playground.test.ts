@@ -205,6 +205,10 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await first.getByRole('button', { name: 'Train', exact: true }).click()
     await first.getByText(/^Step 1: written before any training/).waitFor()
     expect(await first.locator('.step-board').count()).toBe(2)
+    await first.getByRole('button', { name: 'Pause' }).click()
+    await first.getByText(/^Paused at/).waitFor()
+    await first.getByRole('button', { name: 'Go on', exact: true }).click()
+    await first.getByRole('button', { name: 'Pause' }).waitFor()
     await first.close()
 
     const page = await visit(null)
@@ -248,6 +252,11 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     // What was trained can be played.
     await page.getByLabel('Written by').selectOption({ label: 'recipe, seed 17, after 2 steps' })
     await played(page)
+    // One more seed pays for itself alone.
+    await page.getByRole('button', { name: 'Add a seed' }).click()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.getByText('All is trained and evaluated.').waitFor({ timeout: PATIENCE })
+    expect(await page.getByText(/^What two seeds can show/).count()).toBe(1)
     // The whole report opens here, and leads back.
     await page.getByRole('link', { name: 'Look into it here' }).click()
     await page.getByRole('heading', { name: 'What the verdict rests on' }).waitFor()
