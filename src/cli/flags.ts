@@ -1,4 +1,6 @@
 /** Lays command-line flags over an experiment. Pure. */
+import type { RoundChoices } from '../board/protocol.ts'
+import { UserError } from '../errors.ts'
 import type { ArmChoices } from '../experiment/arms.ts'
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
@@ -49,7 +51,8 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   }
   if (flags.temperature !== undefined) over.sampling = atTemperature(experiment, flags.temperature)
   const { arms } = experiment.choices
-  if (arms && (over.train || over.sampling)) {
+  if (arms) {
+    for (const [name, arm] of Object.entries(arms)) refuseFixed(name, arm, flags)
     over.arms = Object.fromEntries(Object.entries(arms).map(([name, arm]) => [name, armWith(arm, flags)]))
   }
   if (flags.seeds !== undefined) over.seeds = flags.seeds
@@ -61,11 +64,12 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   return overrideExperiment(experiment, over)
 }
 
-/** Said on the command line, it is meant for every arm: an arm's own setting gives way. */
-function armWith(arm: ArmChoices, { steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
-  const { train = {}, sampling } = arm
+/** Said on the command line, it is meant for every arm: the setting of an arm, or of one of its rounds, gives way. */
+function armWith(arm: ArmChoices, { model, steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
+  const { train = {}, sampling, protocol } = arm
   return {
     ...arm,
+    ...(model !== undefined && { model }),
     train: {
       ...train,
       ...(steps !== undefined && { steps }),
@@ -76,7 +80,46 @@ function armWith(arm: ArmChoices, { steps, loraAlpha, temperature }: ExperimentF
         trained: { ...sampling?.trained, temperature },
         context: { ...sampling?.context, temperature },
       },
+      ...(protocol && {
+        protocol: { ...protocol, rounds: protocol.rounds.map((round) => roundAt(round, temperature)) },
+      }),
     }),
+  }
+}
+
+function roundAt(round: RoundChoices, temperature: number): RoundChoices {
+  const { train, evaluation } = round.sampling ?? {}
+  return {
+    ...round,
+    ...(round.sampling && {
+      sampling: {
+        ...(train && { train: { ...train, temperature } }),
+        ...(evaluation && { evaluation: { ...evaluation, temperature } }),
+      },
+    }),
+  }
+}
+
+/** Refuses a flag for an arm to which it cannot be meant to go. */
+function refuseFixed(
+  name: string,
+  { policies = {}, adapter }: ArmChoices,
+  { model, loraAlpha }: ExperimentFlags,
+): void {
+  for (const [policy, own] of Object.entries(policies)) {
+    if (model !== undefined && own.model !== undefined) {
+      throw new UserError(
+        `--model ${model} is meant for every policy, and the arm "${name}" has the policy "${policy}" with a model of its ` +
+          `own (${own.model}): leave --model out, or change the experiment.`,
+      )
+    }
+  }
+  const started = [adapter, ...Object.values(policies).map((own) => own.adapter)].find((path) => path)
+  if (loraAlpha !== undefined && started) {
+    throw new UserError(
+      `--lora-alpha ${loraAlpha} is meant for every adapter, and the arm "${name}" starts from ${started}, which has an ` +
+        'alpha of its own: leave --lora-alpha out.',
+    )
   }
 }
 

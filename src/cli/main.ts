@@ -9,6 +9,7 @@ import type { PlaygroundFlags } from './playground.ts'
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { shareCommands } from './share.ts'
 import { print, say, tell } from './terminal.ts'
 
 /** 0: fine. */
@@ -194,6 +195,8 @@ function program(): Command {
       await regradeCommand(folder, file, flags)
     })
 
+  shareCommands(root)
+
   root
     .command('selftest')
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')
@@ -240,10 +243,13 @@ async function main(): Promise<void> {
   }
 }
 
-// A reader that leaves early (message-board ... | head) is no error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0)
-  throw error
-})
+// A reader that leaves early (message-board ... | head) is no error and stops nothing: what is said from then on is lost.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE' || stream === process.stderr) return
+    say(`message-board: what is printed cannot be written (${code}).`)
+    process.exitCode = exit.user
+  })
+}
 
 await main()

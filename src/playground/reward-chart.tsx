@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { JobView, Side } from '../view/types.ts'
 import { colourOf } from '../web/colours.ts'
-import { movingMean } from '../web/curves.ts'
+import { smoothed, WINDOW } from '../web/curves.ts'
 import { three } from '../web/format.ts'
 
 const HEIGHT = 220
@@ -30,7 +30,8 @@ export function RewardChart({
   const y = (share: number) => margin.top + (1 - share) * (HEIGHT - margin.top - margin.bottom)
   const drawn = lines.map(({ job, side }) => {
     const raw = job.trace.measures.reward.map((value) => value ?? 0)
-    const smooth = movingMean(raw)
+    const points = raw.map((value, i) => ({ step: job.trace.step[i], value }))
+    const smooth = smoothed(points, WINDOW).map(({ value }) => value)
     const path = (values: readonly number[]) =>
       values
         .map((value, i) => `${i === 0 ? 'M' : 'L'}${x(job.trace.step[i]).toFixed(1)},${y(value).toFixed(1)}`)

@@ -2,16 +2,18 @@
 import { useComputed } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { Compare } from './compare.tsx'
 import { Mark } from './mark.tsx'
 import { Overview } from './overview.tsx'
 import { ProblemView, TrainingView } from './problem.tsx'
 import { fragmentOf, route, startRouting } from './route.ts'
-import { Compare, Runs } from './runs.tsx'
-import { embeddedSource, liveSource, pageMode, type RunSource } from './source.ts'
+import { Runs } from './runs.tsx'
+import { bundledRuns, embeddedSource, liveSource, pageMode, type RunSource, serverRuns } from './source.ts'
 import './style.css'
 import { tableState } from './table-state.ts'
 
 const mode = pageMode()
+const runs = mode.kind === 'server' ? serverRuns() : mode.kind === 'bundle' ? bundledRuns() : null
 
 function App() {
   const now = route.value
@@ -19,13 +21,13 @@ function App() {
   // A source is kept as long as its run is shown, whichever of its views.
   const source = useMemo(() => {
     if (mode.kind === 'report') return embeddedSource()
-    return run === null ? null : liveSource(run)
+    return run === null || mode.kind === 'bundle' ? null : liveSource(run)
   }, [run])
   useEffect(() => () => source?.close(), [source])
   return (
     <>
       <header class="top no-print">
-        <a class="brand" href={mode.kind === 'server' ? fragmentOf({ view: 'runs' }) : '#/'}>
+        <a class="brand" href={fragmentOf({ view: 'runs' })}>
           <Mark /> message-board
         </a>
         {mode.kind === 'server' ? <span class="muted">{run ?? ''}</span> : null}
@@ -33,7 +35,13 @@ function App() {
       {source ? (
         <Run source={source} address={mode.kind === 'report' ? null : run} />
       ) : (
-        <main>{now.view === 'compare' ? <Compare key={now.runs.join()} runs={now.runs} /> : <Runs />}</main>
+        <main>
+          {runs === null ? null : now.view === 'compare' ? (
+            <Compare key={now.runs.join('/')} source={runs} names={now.runs} />
+          ) : (
+            <Runs source={runs} />
+          )}
+        </main>
       )}
     </>
   )

@@ -3,15 +3,18 @@
  * `RunSource`, so the views need not know. Touches the document and the network; draws nothing.
  */
 import { type Signal, signal } from '@preact/signals'
+import type { ComparedRun } from '../view/compare.ts'
 import type {
   BoardColumns,
   BoardText,
   BoardUpdate,
+  BundledRun,
   LiveEvent,
   PageMode,
   RunListing,
   RunView,
 } from '../view/types.ts'
+import { fragmentOf } from './route.ts'
 
 export interface RunSource {
   run: Signal<RunView | null>
@@ -236,10 +239,66 @@ export function liveSource(name: string): RunSource {
   }
 }
 
-export const listRuns = (): Promise<RunListing[]> => json<RunListing[]>('api/runs')
+/** Several runs: those of a server, or of a bundle. */
+export interface RunsSource {
+  list: () => Promise<RunListing[]>
+  /** A run as it is now, with its boards once it is finished. */
+  run: (name: string) => Promise<ComparedRun>
+  /** Where a run is opened. */
+  href: (name: string) => string
+  /** Whether they change while the page is open. */
+  live: boolean
+}
 
-export const fetchRun = (name: string): Promise<RunView> =>
-  json<RunView>(`api/runs/${encodeURIComponent(name)}`)
+export function serverRuns(): RunsSource {
+  /** Boards by run, as they were when it finished. */
+  const finished = new Map<string, { at: string; columns: BoardColumns }>()
+  return {
+    live: true,
+    href: (name) => fragmentOf({ view: 'run', run: name, section: null }),
+    list: () => json<RunListing[]>('api/runs'),
+    async run(name) {
+      const base = `api/runs/${encodeURIComponent(name)}`
+      const run = await json<RunView>(base)
+      const at = run.results?.timing.finishedAt
+      if (at === undefined) return { run, columns: noBoards }
+      const kept = finished.get(name)
+      const columns = kept?.at === at ? kept.columns : await allBoards(base)
+      finished.set(name, { at, columns })
+      return { run, columns }
+    },
+  }
+}
+
+/** All boards of a run, portion by portion. */
+async function allBoards(base: string): Promise<BoardColumns> {
+  let all = noBoards
+  let epoch = ''
+  for (;;) {
+    const query = `from=${all.job.length}&fromProblem=${all.problems.id.length}&epoch=${epoch}`
+    const { columns, ...update } = await json<BoardUpdate>(`${base}/boards?${query}`)
+    all = update.from === 0 && update.fromProblem === 0 ? columns : joined(all, columns)
+    epoch = update.epoch
+    if (columns.job.length === 0) return all
+  }
+}
+
+export function bundledRuns(): RunsSource {
+  const runs = JSON.parse(element('runs')) as BundledRun[]
+  const columns = new Map<string, Promise<BoardColumns>>()
+  return {
+    live: false,
+    href: (name) => `${encodeURIComponent(name)}/report.html`,
+    list: async () => runs.map(({ listing }) => listing),
+    async run(name) {
+      const number = runs.findIndex(({ listing }) => listing.name === name)
+      if (number < 0) throw new Error(`This bundle has no run ${name}.`)
+      const boards = columns.get(name) ?? unpack<BoardColumns>(element(`columns-${number}`))
+      columns.set(name, boards)
+      return { run: runs[number].run, columns: await boards }
+    },
+  }
+}
 
 async function json<T>(path: string): Promise<T> {
   const response = await fetch(path)

@@ -79,7 +79,7 @@ describe.skipIf(!chromiumPath)('the library, in Chromium', () => {
     const here = join(folder, 'run')
     await runExperiment(small(length), { out: here })
     const expected = (await readResults(here)) as Results
-    const results = JSON.parse(found.get('results.json')!) as Results & { seal: string }
+    const results = JSON.parse(atob(found.get('results.json')!)) as Results & { seal: string }
     // What runs JavaScript is another, and so is the checksum that counts it.
     const { browser: agent, ...deciding } = results.versions
     expect(agent).toMatch(/Chrom/)
@@ -94,7 +94,7 @@ describe.skipIf(!chromiumPath)('the library, in Chromium', () => {
     const files = [...(await exportFolder(here)).keys()].filter((path) => /rollouts|safetensors/.test(path))
     expect(files.length).toBeGreaterThan(6)
     for (const path of files) {
-      const bytes = await readFile(join(here, path), 'latin1')
+      const bytes = await readFile(join(here, path), 'base64')
       expect(found.get(path) === bytes, path).toBe(true)
     }
   }, 300_000)

@@ -1,5 +1,6 @@
 /** What the page's worker does with the library. */
 import { exportFolder, installPolicy, runExperiment } from '../../../src/browser.ts'
+import { base64 } from '../../../src/bytes.ts'
 import * as files from '../../../src/platform/files.ts'
 import { outcomesOf } from '../../../src/platform/testing/outcomes.ts'
 import { small } from './experiment.ts'
@@ -18,7 +19,7 @@ const calls = {
   async run(steps: number, out: string) {
     await runExperiment(small(steps), { out, onEvent: (event) => event.type === 'step' && tell(event) })
     const files = await exportFolder(out)
-    return [...files].map(([path, bytes]) => [path, new TextDecoder('latin1').decode(bytes)])
+    return [...files].map(([path, bytes]) => [path, base64(bytes)])
   },
   files: () => outcomesOf(files, '/made/worker'),
 }
