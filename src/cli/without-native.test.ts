@@ -52,6 +52,6 @@ it('runs an experiment by WebAssembly and says so in one line', async () => {
   expect(versions['onnxruntime-web']).toMatch(/^1\./)
   expect(versions['onnxruntime-node']).toBeUndefined()
   await expect(cli('run', 'tiny.ts', '--device', 'cpu', '--out', 'native')).rejects.toThrow(
-    /device cpu does not work here: it is not installed \(npm install --ignore-scripts onnxruntime-node@/,
+    /device cpu does not work here: onnxruntime-node: it is not installed \(npm install --ignore-scripts onnxruntime-node@/,
   )
 }, 300_000)

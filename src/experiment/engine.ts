@@ -137,7 +137,8 @@ export function decidingVersions({ grader, engine }: Experiment): Record<string,
 function runtimeVersions({ device }: OnnxChoice): Record<string, string> {
   const runtime = runtimeOf(device === 'auto' ? defaultDevice() : device)
   const problem = runtime === 'native' ? nativeProblem() : null
-  if (problem !== null) throw notHere(device, `${problem} (${nativeInstall()} brings it)`)
+  if (problem !== null)
+    throw notHere(device, `${runtimePackages.native}: ${problem} (${nativeInstall()} brings it)`)
   return { [runtimePackages[runtime]]: runtimeVersion(runtime) }
 }
 

@@ -20,7 +20,7 @@ import {
 } from './devices.ts'
 import type { Precision } from './model.ts'
 import { hostTensor, nativeProgram } from './native.ts'
-import { nativeInstall, nativeProblem } from './runtime.ts'
+import { nativeInstall, nativeProblem, runtimePackages } from './runtime.ts'
 import { compile, floatData, floats } from './session.ts'
 
 export interface Probe {
@@ -59,12 +59,16 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
 }
 
 async function tryDevice(device: Device): Promise<Probe> {
+  const problem = device === 'wasm' ? null : nativeProblem()
+  if (problem !== null) {
+    return {
+      device,
+      found: null,
+      detail: `${runtimePackages.native}: ${problem} (${nativeInstall()} brings it)`,
+    }
+  }
   if (device === 'cuda' && !cudaProviderInstalled()) {
     return { device, found: null, detail: `its provider is not installed${advice(device)}` }
-  }
-  if (device === 'cpu') {
-    const problem = nativeProblem()
-    if (problem !== null) return { device, found: null, detail: `${problem}${advice(device)}` }
   }
   // cuDNN's attention of single tokens gave other last bits each time it was run; the others do not. ONNX Runtime reads this
   // when it compiles a program.
@@ -106,7 +110,6 @@ function reason(message: string): string {
 }
 
 function advice(device: Device): string {
-  if (device === 'cpu') return ` (${nativeInstall()} brings it)`
   if (device === 'cuda') return ' (docs/gpu.md says how to install the CUDA provider)'
   if (device === 'webgpu') return ' (it needs a GPU driver with Vulkan, Metal or Direct3D 12)'
   return ''

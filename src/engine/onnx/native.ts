@@ -157,9 +157,19 @@ function api() {
   return opened
 }
 
+/** An optional dependency, as the runtime itself is. */
+function loadKoffi(): typeof import('koffi') {
+  try {
+    return require('koffi') as typeof import('koffi')
+  } catch (cause) {
+    throw new Error('koffi, by which a GPU is spoken to, does not load here: npm install koffi brings it', {
+      cause,
+    })
+  }
+}
+
 function openApi() {
-  // An optional dependency, as the runtime itself is.
-  const koffi = require('koffi') as typeof import('koffi')
+  const koffi = loadKoffi()
   const folder = dirname(require.resolve('onnxruntime-node/package.json'))
   const { platform, arch } = process
   const file = { linux: 'libonnxruntime.so.1', darwin: 'libonnxruntime.1.dylib', win32: 'onnxruntime.dll' }
