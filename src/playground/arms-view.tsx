@@ -3,7 +3,8 @@ import { rules } from './credit-rules.ts'
 import { worldTitles } from './problem-picker.tsx'
 import { questions } from './questions.ts'
 import { hasNewSeeds, isChanged, run, running, runSettings, start } from './run-state.ts'
-import { type ArmName, armNames, bounds, ruleNames, worldNames } from './settings.ts'
+import { type ArmName, armNames, bounds, ruleNames, type Settings, worldNames } from './settings.ts'
+import { pose } from './stage.ts'
 import { facts, failed, set, setArm, settings } from './state.ts'
 import { Term } from './term.tsx'
 import { toneOf } from './tones.ts'
@@ -39,7 +40,7 @@ export function Arms() {
             class="chip"
             title={says}
             aria-pressed={JSON.stringify({ world: its.world, arms: its.arms }) === chosen}
-            onClick={() => set(its)}
+            onClick={() => choose(its)}
           >
             {title}
           </button>
@@ -55,7 +56,7 @@ export function Arms() {
           World
           <select
             value={world}
-            onChange={(event) => set({ world: event.currentTarget.value as (typeof worldNames)[number] })}
+            onChange={(event) => choose({ world: event.currentTarget.value as (typeof worldNames)[number] })}
           >
             {worldNames.map((name) => (
               <option key={name} value={name}>
@@ -115,6 +116,15 @@ export function Arms() {
       )}
     </section>
   )
+}
+
+/** Sets it, and puts a problem of its world on the stage. */
+function choose(changes: { world: Settings['world'] } & Partial<Settings>): void {
+  set(changes)
+  const { problem } = settings.peek()
+  if ('world' in problem && problem.world !== changes.world) {
+    pose({ world: changes.world, index: 0 }).catch(failed)
+  }
 }
 
 /** Whether all that is set is trained and evaluated. */

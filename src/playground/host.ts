@@ -53,7 +53,7 @@ export interface Host {
   boards: Method<{ settings: Settings; from: number; fromProblem: number; epoch: string }, BoardUpdate>
   texts: Method<{ settings: Settings; boards: number[] }, BoardText[]>
   /** The run's folder as a zip file. */
-  archive: Method<Settings, Uint8Array>
+  archive: Method<Settings, Uint8Array<ArrayBuffer>>
   /** The report as one HTML file. */
   report: Method<Settings, string>
   /** Removes the run. */

@@ -14,7 +14,7 @@ export function lazy<Props>(load: Lazy<Props>): Lazy<Props> {
   }
 }
 
-export function Suspense<Props extends object>({ of, props }: { of: Lazy<Props>; props: Props }) {
+export function Loaded<Props extends object>({ of, props }: { of: Lazy<Props>; props: Props }) {
   // In a box: a state setter would call a component that it is given.
   const [loaded, setLoaded] = useState<{ Component: ComponentType<Props> } | null>(null)
   useEffect(() => {

@@ -5,7 +5,7 @@ import { Mark } from '../web/mark.tsx'
 import { route, startRouting } from '../web/route.ts'
 import '../web/style.css'
 import { Arms } from './arms-view.tsx'
-import { lazy, Suspense } from './lazy.tsx'
+import { Loaded, lazy } from './lazy.tsx'
 import './playground.css'
 import { restore, run } from './run-state.ts'
 import { parseLink } from './settings.ts'
@@ -65,7 +65,7 @@ function Page() {
         <TakeAway />
         <Footer />
       </main>
-      {report ? <Suspense of={RunReport} props={{}} /> : <Tour />}
+      {report ? <Loaded of={RunReport} props={{}} /> : <Tour />}
     </>
   )
 }

@@ -13,7 +13,6 @@ import {
   isEdited,
   isShown,
   phase,
-  play,
   playAgain,
   posts,
   problem,
@@ -52,7 +51,6 @@ export function Stage() {
               pressed={arm.value === name}
               onPress={() => {
                 arm.value = name
-                play().catch(failed)
               }}
             />
           ))}
@@ -82,10 +80,7 @@ export function Stage() {
               label={`Who reads whom: ${r === 1 ? 'from notes' : 'from the posts before'} to readers`}
               strength={measured ? (note, reader) => changeOf(measured, r - 1, note, reader) : undefined}
               {...(r === 1 && {
-                onChange: (reads) => {
-                  setArm(arm.value, { reads })
-                  play().catch(failed)
-                },
+                onChange: (reads) => setArm(arm.value, { reads }),
               })}
             />
           )}

@@ -1,5 +1,5 @@
 /** The board on the stage: which problem, who plays it, and its posts as far as they are written and shown. Signals. */
-import { batch, computed, signal } from '@preact/signals'
+import { batch, computed, effect, signal, untracked } from '@preact/signals'
 import type { Effect } from '../board/influence.ts'
 import type { GrowingText } from '../board/play.ts'
 import type { Post, Ref } from '../board/types.ts'
@@ -77,6 +77,18 @@ export function poseAnother(): Promise<void> {
   const at = 'world' in choice ? choice : { world, index: -1 }
   return pose({ world: at.world, index: (at.index + 1) % 120 })
 }
+
+/** What decides a board beside its problem and who writes: where it is drawn anew, it is played anew. */
+const laid = computed(() => {
+  const { reads, rounds } = settings.value.arms[arm.value]
+  return JSON.stringify([reads, rounds])
+})
+let lastLaid = laid.peek()
+effect(() => {
+  if (laid.value === lastLaid) return
+  lastLaid = laid.value
+  untracked(() => play().catch(failed))
+})
 
 /** Plays the problem again with other draws. */
 export function playAgain(): Promise<void> {

@@ -1,21 +1,10 @@
 /** What a visitor takes along: the run's folder, the report, the experiment as TypeScript, and a link to all settings. */
 import { useSignal } from '@preact/signals'
-import { Copy, Wide } from '../web/controls.tsx'
+import { Copy, save, Wide } from '../web/controls.tsx'
 import { codeOf } from './experiment.ts'
 import { run, runSettings } from './run-state.ts'
 import { settingsLink } from './settings.ts'
 import { failed, host, settings } from './state.ts'
-
-/** Saves bytes or text under a name. */
-function save(name: string, type: string, content: BlobPart): void {
-  const url = URL.createObjectURL(new Blob([content], { type }))
-  const link = document.createElement('a')
-  link.href = url
-  link.download = name
-  link.click()
-  // The click has taken its own reference by then.
-  setTimeout(() => URL.revokeObjectURL(url), 60_000)
-}
 
 const here = () => `${location.origin}${location.pathname}#${settingsLink(settings.value)}`
 
@@ -36,9 +25,7 @@ export function TakeAway() {
           </p>
           <Save
             disabled={!started}
-            onSave={async () =>
-              save(`${name}.zip`, 'application/zip', (await host.archive(its!)) as Uint8Array<ArrayBuffer>)
-            }
+            onSave={async () => save(`${name}.zip`, 'application/zip', await host.archive(its!))}
           >
             Save {name}.zip
           </Save>

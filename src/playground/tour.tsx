@@ -21,7 +21,7 @@ const stops: readonly Stop[] = [
     says: 'Four copies of one small language model get this problem. Each is told a part of it, and none can know the answer alone.',
   },
   {
-    at: '.stage-round:first-of-type .cards, .cards',
+    at: '.cards',
     title: 'They post notes, then read',
     says: 'Each copy posts a short note. Then each reads the notes on its board and answers. A program reads the answers along: a tick is right.',
   },

@@ -1,5 +1,5 @@
 /** The verdict: what the run says, in words and with its interval, what its seeds can and cannot show, and more seeds. */
-import { lazy, Suspense } from './lazy.tsx'
+import { Loaded, lazy } from './lazy.tsx'
 import { addSeed, isChanged, run, running } from './run-state.ts'
 import { failed } from './state.ts'
 import { Term } from './term.tsx'
@@ -14,7 +14,7 @@ export function VerdictSection() {
       <h2 id="verdict-title">What it says</h2>
       {now?.results ? (
         <div class="hero">
-          <Suspense of={Verdict} props={{ run: now }} />
+          <Loaded of={Verdict} props={{ run: now }} />
         </div>
       ) : (
         <p class="lede">

@@ -156,6 +156,32 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await page.close()
   })
 
+  it('poses a problem of one’s own, and plays as many rounds as are chosen', async () => {
+    const page = await visit(small)
+    await played(page)
+    await page.getByRole('button', { name: 'Your own' }).click()
+    await page.getByRole('textbox', { name: 'Question' }).fill('How many coins do Max and Nina have in all?')
+    await page.getByLabel(/^Told to one copy each/).fill('Max has 3 coins.\nNina has 5 coins.')
+    await page.getByLabel('Right answer').fill('8')
+    await page.getByRole('button', { name: 'Pose it' }).click()
+    await eventually(() => page.locator('.posed .question').textContent()).toContain('Max and Nina')
+    await played(page)
+    expect(await page.locator('.told').allTextContents()).toEqual([
+      'Max has 3 coins.',
+      'Nina has 5 coins.',
+      'Max has 3 coins.',
+      'Nina has 5 coins.',
+    ])
+    await page.getByRole('button', { name: 'Word problems' }).first().click()
+    await played(page)
+    expect(await page.locator('.told').count()).toBe(0)
+    await page.locator('.arm-card').nth(1).getByLabel('Rounds').fill('3')
+    await page.locator('.arm-card').nth(1).getByLabel('Rounds').press('Enter')
+    await eventually(() => page.locator('.card.whole').count()).toBe(12)
+    expect(await page.locator('#stage .round-title').allTextContents()).toHaveLength(3)
+    await page.close()
+  })
+
   it('has no fault that axe-core finds, in both schemes and on a phone', async () => {
     for (const [colorScheme, width] of [
       ['light', 1280],
@@ -179,6 +205,10 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await first.getByRole('button', { name: 'Train', exact: true }).click()
     await first.getByText(/^Step 1: written before any training/).waitFor()
     expect(await first.locator('.step-board').count()).toBe(2)
+    await first.getByRole('button', { name: 'Pause' }).click()
+    await first.getByText(/^Paused at/).waitFor()
+    await first.getByRole('button', { name: 'Go on', exact: true }).click()
+    await first.getByRole('button', { name: 'Pause' }).waitFor()
     await first.close()
 
     const page = await visit(null)
@@ -222,6 +252,11 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     // What was trained can be played.
     await page.getByLabel('Written by').selectOption({ label: 'recipe, seed 17, after 2 steps' })
     await played(page)
+    // One more seed pays for itself alone.
+    await page.getByRole('button', { name: 'Add a seed' }).click()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.getByText('All is trained and evaluated.').waitFor({ timeout: PATIENCE })
+    expect(await page.getByText(/^What two seeds can show/).count()).toBe(1)
     // The whole report opens here, and leads back.
     await page.getByRole('link', { name: 'Look into it here' }).click()
     await page.getByRole('heading', { name: 'What the verdict rests on' }).waitFor()
