@@ -1,7 +1,9 @@
 /** Lays command-line flags over an experiment. Pure. */
+import { z } from 'zod'
 import type { ArmChoices } from '../experiment/arms.ts'
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
+import { withSettings } from './settings.ts'
 
 /** Options that say which experiment it is. */
 export interface ExperimentFlags {
@@ -18,10 +20,18 @@ export interface ExperimentFlags {
   tokenizer?: string
   temperature?: number
   loraAlpha?: number
+  /** Settings by their paths; they have the last word. */
+  set?: string[]
+}
+
+/** Of whatever prints results. */
+export interface OutputFlags {
+  json?: boolean
+  explain?: boolean
 }
 
 /** Those of `run`, here because its workers lay them over the experiment too. */
-export interface RunFlags extends ExperimentFlags {
+export interface RunFlags extends ExperimentFlags, OutputFlags {
   jobs?: number
   out?: string
   fresh?: boolean
@@ -29,10 +39,38 @@ export interface RunFlags extends ExperimentFlags {
   shard?: { k: number; n: number }
   untilResolved?: boolean
   maxSeeds?: number
-  json?: boolean
   ui?: boolean
   log?: 'tensorboard'
 }
+
+const text = z.string()
+const texts = z.array(text)
+const number = z.number()
+
+/** All of some flags that says what is run, and how many jobs at a time: what a run folder keeps. */
+const keptSchema = z
+  .object({
+    model: text,
+    task: text,
+    train: number,
+    holdout: number,
+    steps: number,
+    seeds: z.array(number),
+    device: text,
+    engine: text,
+    threads: number,
+    url: texts,
+    tokenizer: text,
+    temperature: number,
+    loraAlpha: number,
+    set: texts,
+    jobs: number,
+  })
+  .partial()
+
+export type KeptFlags = z.infer<typeof keptSchema>
+
+export const keptFlags = (flags: unknown): KeptFlags => keptSchema.parse(flags)
 
 export function withFlags(experiment: Experiment, flags: ExperimentFlags): Experiment {
   const over: ExperimentChoices = {}
@@ -58,26 +96,26 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   const stated = Object.entries(engine).filter(([, value]) => value !== undefined)
   // The names are checked where the experiment is completed, as those of an experiment file are.
   if (stated.length > 0) over.engine = Object.fromEntries(stated) as ExperimentChoices['engine']
-  return overrideExperiment(experiment, over)
+  return withSettings(overrideExperiment(experiment, over), flags.set ?? [])
 }
 
-/** Said on the command line, it is meant for every arm: an arm's own setting gives way. */
+/** Said on the command line, it is meant for every arm: an arm's own setting gives way to the experiment's. */
 function armWith(arm: ArmChoices, { steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
-  const { train = {}, sampling } = arm
-  return {
-    ...arm,
-    train: {
-      ...train,
-      ...(steps !== undefined && { steps }),
-      ...(loraAlpha !== undefined && train.lora && { lora: { ...train.lora, alpha: loraAlpha } }),
-    },
-    ...(temperature !== undefined && {
-      sampling: {
-        trained: { ...sampling?.trained, temperature },
-        context: { ...sampling?.context, temperature },
-      },
-    }),
+  const patch = { ...arm }
+  if (steps !== undefined) patch.train = without('steps', patch.train)
+  if (loraAlpha !== undefined && patch.train?.lora) {
+    patch.train = { ...patch.train, lora: without('alpha', patch.train.lora) }
   }
+  if (temperature !== undefined) {
+    const { trained, context } = patch.sampling ?? {}
+    patch.sampling = { trained: without('temperature', trained), context: without('temperature', context) }
+  }
+  return patch
+}
+
+function without<T extends object>(key: keyof T, of: T | undefined): Partial<T> {
+  const { [key]: _, ...rest } = of ?? ({} as T)
+  return rest as Partial<T>
 }
 
 /** Every draw at a temperature, and each with the nucleus that it has. */

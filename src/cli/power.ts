@@ -1,5 +1,4 @@
 /** `message-board power`: what an experiment, or more seeds of a finished run, could see, and what that would cost. */
-import { stat } from 'node:fs/promises'
 import {
   measurePilot,
   type PowerAfter,
@@ -8,8 +7,9 @@ import {
   powerAfter,
   powerBefore,
 } from '../experiment/power.ts'
+import { alignedRows } from '../report/layout.ts'
 import { signed, three } from '../report/rows.ts'
-import { alignedRows } from '../report/table.ts'
+import { isFolder } from './asked.ts'
 import { experimentOf } from './experiment-file.ts'
 import { type ExperimentFlags, withFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
@@ -48,12 +48,6 @@ export async function powerCommand(about: string | undefined, flags: PowerFlags)
   })
   show(before, beforeText(before))
 }
-
-const isFolder = (path: string) =>
-  stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  )
 
 const minutesText = (minutes: number) => minutes.toFixed(minutes < 10 ? 1 : 0)
 
