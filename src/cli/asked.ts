@@ -56,17 +56,17 @@ export const isFolder = (path: string): Promise<boolean> =>
 
 const nameOf = (file: string | undefined) => (file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
 
-/** A run goes on as its record has it, with what is given over that: more seeds, another arm. */
+/**
+ * A run goes on as its record has it, with what is given over that: more seeds, another arm. With another --out it is a run
+ * like it in another folder.
+ */
 async function ofFolder(folder: string, given: RunFlags): Promise<Asked> {
-  if (given.out !== undefined) {
-    throw new UserError(`run ${folder} goes on in that folder: leave --out out, or name an experiment file.`)
-  }
   const record = await readRecord(folder)
   const { command, looks } = record
   if (command === undefined) {
     throw new UserError(
-      `${folder} does not say which command made it (a program, or an earlier version): give its experiment file and ` +
-        `--out ${folder} once.`,
+      `${folder} does not say which command made it (a program did, or an earlier version): give that command once more, with ` +
+        `--out ${folder}.`,
     )
   }
   const { file } = command
@@ -94,11 +94,11 @@ async function ofFolder(folder: string, given: RunFlags): Promise<Asked> {
     command: { file, flags: [...kept, recorded, ...(Object.keys(more).length > 0 ? [more] : [])] },
     flags: {
       ...(looks && { untilResolved: true, maxSeeds: looks.maxSeeds }),
-      ...(shard !== undefined && { shard: shardNumber(shard) }),
+      ...(shard !== undefined && given.out === undefined && { shard: shardNumber(shard) }),
       ...(arms.length < Object.keys(before.arms).length && { arm: arms }),
       jobs,
-      ...given,
       out: folder,
+      ...given,
     },
   }
 }

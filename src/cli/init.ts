@@ -24,7 +24,7 @@ export async function initCommand(path = FILE): Promise<void> {
         : `${path} cannot be written (${code}): give a place that can.`,
     )
   }
-  tell(`${path} is written. Change what you like, and run it: message-board run ${path}\n`)
+  tell(`${path} is written. Change what you like, and run it: npx message-board run ${path}\n`)
 }
 
 /** The default experiment in a file, each setting with what it decides. */
@@ -32,9 +32,12 @@ export function experimentText(path: string): string {
   const { problems, board, train, evaluation, seeds } = smallPolicySettings
   return `// An experiment: two arms that differ in one thing, trained over several seeds and compared on held-out problems.
 //
-//   message-board run ${path}            runs it, or goes on with it
-//   message-board run ${path} --steps 4 --holdout 20 --seeds 17    a first look, in less than a minute
-//   message-board power ${path}          says what it could see, before it runs
+// What could it see, and how long would it take?
+//   npx message-board power ${path}
+// A first look, in less than a minute:
+//   npx message-board run ${path} --steps 4 --holdout 20 --seeds 17 --out runs/look
+// All of it; the same command goes on after Ctrl-C:
+//   npx message-board run ${path}
 //
 // Whatever you leave out has its default. What stands behind // is a default, or another choice.
 import { defineExperiment, grpo, own, shared, wordProblems } from 'message-board'

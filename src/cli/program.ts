@@ -100,12 +100,17 @@ const shown = (command: Command, json = 'print the results as JSON and nothing e
     .option('--explain', 'say below what each column and word means')
     .option('--json', json)
 
+/** `<folder>`, or in brackets one that may be left out. */
+const argumentTerm = (argument: Argument) => {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`
+  return argument.required ? `<${name}>` : `[${name}]`
+}
+
+/** Commands that can be copied, each under what it is for. */
 const examples = (...lines: [command: string, says: string][]) => {
-  const width = Math.max(...lines.map(([command]) => command.length))
-  return (context: { error: boolean }) =>
-    context.error
-      ? ''
-      : `\nExamples:\n${lines.map(([command, says]) => `  message-board ${command.padEnd(width)}  ${says}\n`).join('')}`
+  const told = lines.map(([command, says]) => `  # ${says}\n  message-board ${command}\n`)
+  return ({ error }: { error: boolean }) =>
+    error ? '' : `\n${styled('strong', 'Examples:')}\n${told.join('')}`
 }
 
 export function program(): Command {
@@ -119,7 +124,12 @@ export function program(): Command {
       getOutHasColors: () => hasColour(process.stdout),
       getErrHasColors: () => false,
     })
-    .configureHelp({ styleTitle: (title) => styled('strong', title) })
+    .configureHelp({
+      styleTitle: (title) => styled('strong', title),
+      // What a command takes is in its own help.
+      subcommandTerm: (command) =>
+        [command.name(), ...command.registeredArguments.map(argumentTerm)].join(' '),
+    })
     .exitOverride()
     .addHelpText(
       'after',
@@ -157,7 +167,10 @@ export function program(): Command {
       .option('--until-resolved', 'add seeds to all arms until no verdict is unresolved')
       .option('--max-seeds <n>', 'seeds an arm at which --until-resolved ends all the same', wholeNumber(2))
       .optionsGroup('The run:')
-      .option('--out <folder>', 'run folder; the same command continues it (default: runs/NAME of the file)')
+      .option(
+        '--out <folder>',
+        'run folder; the same command continues it (default: runs/NAME of the file, or the folder named)',
+      )
       .option('--fresh', 'remove an earlier run in that folder first')
       .option('--jobs <n>', 'jobs at a time (default: 1, or as many as there are servers)', wholeNumber())
       .option(
@@ -183,6 +196,7 @@ export function program(): Command {
         ],
         ['run runs/experiment', 'go on where it stopped'],
         ['run runs/experiment --seeds 17,18,19', 'add a seed: only its own jobs are run'],
+        ['run runs/experiment --set train.steps=80 --out runs/long', 'one like it, with a setting changed'],
       ),
     )
     .action(async (what: string | undefined, flags: RunFlags) => {
@@ -358,7 +372,7 @@ export function program(): Command {
       await mergeCommand(folders, flags)
     })
 
-  root.commandsGroup('This installation:')
+  root.commandsGroup('This installation:').helpCommand('help [command]', 'show the help of a command')
   root
     .command('selftest')
     .description('check this installation: boards, answers, counters, gradients (offline, seconds)')

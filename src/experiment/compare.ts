@@ -69,13 +69,29 @@ export async function compareArms(first: Chosen, second: Chosen): Promise<ArmsCo
   )
   const pairs = pairsOf(one, other)
   // Before the boards are read, which may take a while.
-  refuse(one, other, obstacles(one.run.record, other.run.record))
+  refuse(
+    one,
+    other,
+    obstacles(one.run.record, other.run.record),
+    'run one of them again with what the other has',
+  )
   const reader = armReader(one.chosen.folder === other.chosen.folder)
-  const read = await Promise.all(
+  const all = await Promise.all(
     pairs.map(async ([a, b]): Promise<[Read, Read]> => [await reader(one, a), await reader(other, b)]),
   )
-  const [[a, b]] = read
-  refuse(one, other, otherProblems(a.problems, b.problems))
+  const [[a, b]] = all
+  refuse(one, other, otherProblems(a.problems, b.problems), 'run one of them again on those of the other')
+  const read = all.filter(([a, b]) => sameTrainings(a, b).length === 0)
+  if (read.length === 0) {
+    refuse(
+      one,
+      other,
+      [
+        `they hold the same trainings (${[...new Set(all.flatMap(([a, b]) => sameTrainings(a, b)))].join(', ')})`,
+      ],
+      'name other arms, or train other seeds',
+    )
+  }
 
   const arms = [...new Map(read.flat().map((each) => [each.name, each])).values()]
   const input: FamilyInput = {
@@ -127,7 +143,9 @@ function pairsOf(one: Side, other: Side): [string, string][] {
   }
   const [a, b] = [one.chosen.arm, other.chosen.arm]
   const same = one.chosen.folder === other.chosen.folder
-  const told = `${one.chosen.folder} has ${names(one).join(', ')}; ${other.chosen.folder} has ${names(other).join(', ')}`
+  const told = [
+    ...new Set([one, other].map((side) => `${side.chosen.folder} has ${names(side).join(', ')}`)),
+  ].join('; ')
   const name = (which: string) => new UserError(`Which arm of ${which}? (${told}.) Give it as FOLDER:ARM.`)
   if (a === undefined && b === undefined) {
     if (same) throw name(one.chosen.folder)
@@ -206,14 +224,18 @@ function otherProblems(one: readonly string[], other: readonly string[]): string
   return [`the held-out problems are others (${a.size} and ${b.size}, ${shared} of them the same)`]
 }
 
-function refuse(one: Side, other: Side, why: readonly string[]): void {
+/** Jobs of the first that the second has too, to the letter: a seed that was run twice, or a folder that was copied. */
+function sameTrainings(one: Read, other: Read): string[] {
+  const known = new Set(other.outcomes.map(({ progress }) => progress.sha256.rollouts))
+  return one.outcomes.flatMap(({ job, progress }) => (known.has(progress.sha256.rollouts) ? [job.name] : []))
+}
+
+function refuse(one: Side, other: Side, why: readonly string[], todo: string): void {
   if (why.length === 0) return
   const [a, b] = [one, other].map(({ chosen: { folder, arm } }) =>
     arm === undefined ? folder : `${folder}:${arm}`,
   )
-  throw new UserError(
-    `${a} and ${b} cannot be compared: ${why.join('; ')}. Run one of them again with what the other has.`,
-  )
+  throw new UserError(`${a} and ${b} cannot be compared: ${why.join('; ')}: ${todo}.`)
 }
 
 /** All that may differ between arms that can be compared. */

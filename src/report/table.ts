@@ -140,16 +140,18 @@ export function explainedLines(words: readonly string[], width: number): Line[] 
   ]
 }
 
-/** Lines with a label each, which stand under one another. */
+/** Lines with a label each, which stand under one another; a label that is too long for that has a line of its own. */
 function labelled(lines: readonly (readonly [label: string, found: Piece[]])[], width: number): Line[] {
   const labels = lines.map(([what]) => printableLine(what))
-  const label = Math.min(LABEL, Math.max(0, ...labels.map((what) => what.length)))
-  return lines.flatMap(([, found], i) =>
-    wrapped(found, width, {
-      indent: label + 2,
-      head: [{ text: `${labels[i].padEnd(label)}  `, tone: 'faint' }],
-    }),
-  )
+  const label = Math.max(0, ...labels.map(({ length }) => length).filter((length) => length <= LABEL))
+  const indent = label + 2
+  return lines.flatMap(([, found], i) => {
+    const isLong = labels[i].length > label
+    const head: Line = [
+      isLong ? { text: ' '.repeat(indent) } : { text: labels[i].padEnd(indent), tone: 'faint' },
+    ]
+    return [...(isLong ? [line(labels[i], 'faint')] : []), ...wrapped(found, width, { indent, head })]
+  })
 }
 
 /** The columns and words of these results that something is said of. */
