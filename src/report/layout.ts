@@ -21,8 +21,8 @@ export const line = (text = '', tone?: Tone): Line => (text === '' ? [] : [{ tex
 
 const widthOf = (pieces: Line): number => pieces.reduce((sum, { text }) => sum + text.length, 0)
 
-/** Before each word but the first; not within an interval, before one, or about a minus: `a - b +0.1 [0.0, +0.2]` is one. */
-const BREAK = /(?<= )(?<! - )(?![ [])(?!- )(?![^[]*\])/
+/** Before each word but the first; not within an interval or before one, nor after a minus: `+0.1 [0.0, +0.2]` is one. */
+const BREAK = /(?<= )(?<! - )(?![ [])(?![^[]*\])/
 
 /**
  * Pieces as lines of at most `width` characters, broken between words and never in one; those after the first are

@@ -150,7 +150,10 @@ function labelled(lines: readonly (readonly [label: string, found: Piece[]])[], 
     const head: Line = [
       isLong ? { text: ' '.repeat(indent) } : { text: labels[i].padEnd(indent), tone: 'faint' },
     ]
-    return [...(isLong ? [line(labels[i], 'faint')] : []), ...wrapped(found, width, { indent, head })]
+    return [
+      ...(isLong ? wrapped([{ text: labels[i], tone: 'faint' }], width, { indent: 2 }) : []),
+      ...wrapped(found, width, { indent, head }),
+    ]
   })
 }
 
