@@ -23,13 +23,13 @@ const made: Readonly<Record<string, Readonly<Record<string, () => unknown>>>> = 
 
 /** @throws UserError in the words of defineExperiment, and for a path or an arm that cannot be. */
 export function withSettings(experiment: Experiment, settings: readonly string[]): Experiment {
-  return settings.length === 0
-    ? experiment
-    : settings.reduce((before, setting) => defineExperiment(withSetting(before, setting)), experiment)
+  if (settings.length === 0) return experiment
+  const set = (choices: ExperimentChoices, setting: string) => withSetting(choices, setting, experiment)
+  // Checked once all are there: one may be for another.
+  return defineExperiment(settings.reduce(set, experiment.choices))
 }
 
-function withSetting(experiment: Experiment, setting: string): ExperimentChoices {
-  const { choices } = experiment
+function withSetting(choices: ExperimentChoices, setting: string, experiment: Experiment): ExperimentChoices {
   const [, path, text] = /^([A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)*)=(.*)$/s.exec(setting) ?? []
   if (path === undefined) {
     throw new UserError(

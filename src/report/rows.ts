@@ -75,6 +75,10 @@ export const pooledName = (arm: string): string => `${arm}, all`
 export const hasTwoRounds = (results: Results): boolean =>
   played(results).every(({ result }) => result.board.rounds.length === 2)
 
+/** What stands under a table that has them. */
+export const MARKED =
+  'In parentheses: readers of their own note alone, whom no board rescues or misleads. It is a second try.'
+
 /** One row for each round of each base and arm, as `roundColumns`. */
 export function roundRows(results: Results, { marked = true }: Pick<RowOptions, 'marked'> = {}): string[][] {
   return played(results).flatMap(({ title, arm, result }) =>

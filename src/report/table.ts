@@ -9,6 +9,7 @@ import {
   columns,
   hasMarks,
   hasTwoRounds,
+  MARKED,
   pooledName,
   roundColumns,
   roundRows,
@@ -74,11 +75,7 @@ export function tableLines(results: Results, { width = 120, explain = false }: T
       )
   const left = [...new Set([...table.left, ...(byRound?.left ?? [])])]
   const notes = [
-    ...(hasMarks(results)
-      ? [
-          'In parentheses: readers of their own note alone, whom no board rescues or misleads. It is a second try.',
-        ]
-      : []),
+    ...(hasMarks(results) ? [MARKED] : []),
     ...(rows === all ? [] : ['Each seed has its row in table.md.']),
     ...(left.length === 0 ? [] : [`Left out at this width: ${left.join(', ')}. table.md has them.`]),
     ...(explain ? [] : ['What each column and word means: --explain, or table.md.']),
@@ -180,6 +177,7 @@ export function tableMarkdown(results: Results): string {
     '',
     ...markdownTable(tableHeader(results), tableRows(results), 1),
     '',
+    ...(hasMarks(results) ? [MARKED, ''] : []),
     ...(hasTwoRounds(results)
       ? []
       : ['## By round', '', ...markdownTable(roundColumns, roundRows(results), 2), '']),
