@@ -5,7 +5,7 @@ import { experimentOfRun } from './asked.ts'
 import type { ExperimentFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
-import { print, printJson, say } from './terminal.ts'
+import { printJson, printText, say } from './terminal.ts'
 
 export interface InfluenceFlags extends ExperimentFlags {
   job?: string[]
@@ -33,7 +33,7 @@ export async function influenceCommand(
       signal,
     })
     if (flags.json) printJson(found)
-    else print(influenceText(found))
+    else printText(influenceText(found))
   } finally {
     ignore()
   }
@@ -59,6 +59,5 @@ function influenceText({ jobs }: Influence): string {
     ]),
     '',
     'Each problem’s own figures are in influence.jsonl of each job, and on its page in the report.',
-    '',
   ].join('\n')
 }

@@ -4,7 +4,7 @@ import { signed } from '../report/rows.ts'
 import { tableLines } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
 import type { OutputFlags } from './flags.ts'
-import { lineWidth, print, printJson, printLines } from './terminal.ts'
+import { lineWidth, printJson, printLines, printText } from './terminal.ts'
 
 export async function regradeCommand(
   folder: string,
@@ -31,6 +31,6 @@ export async function regradeCommand(
       : 'run does not continue this folder: its policies were trained for the other verifier.',
     ...(results === before ? ['Nothing was written.'] : changes),
   ]
-  print(`${lines.join('\n')}\n\n`)
+  printText(`${lines.join('\n')}\n`)
   printLines(tableLines(results, { width: lineWidth(), explain }))
 }

@@ -5,9 +5,9 @@
 import { WriteStream } from 'node:tty'
 import { styleText } from 'node:util'
 import { printable, printableLine } from '../printable.ts'
-import type { Line, Tone } from '../report/layout.ts'
+import { type Line, type Tone, wrapped } from '../report/layout.ts'
 
-/** Results, which may be read by another program. */
+/** Results, to the letter: they may be read by another program. */
 export function print(text: string): void {
   process.stdout.write(printable(text))
 }
@@ -18,6 +18,11 @@ export function printLines(lines: readonly Line[]): void {
   const piece = ({ text, tone }: Line[number]) =>
     tone && coloured ? styled(tone, printable(text)) : printable(text)
   process.stdout.write(lines.map((line) => `${line.map(piece).join('')}\n`).join(''))
+}
+
+/** Results as text, whose lines are broken between words where the terminal is narrower. */
+export function printText(text: string): void {
+  printLines(text.split('\n').flatMap((row) => wrapped([{ text: row }], lineWidth())))
 }
 
 /** This program's own text, such as its help, with the colours that it has already. */

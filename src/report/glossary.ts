@@ -16,7 +16,7 @@ const columns = {
   any_note: 'share of boards with at least one right note: the most that copying could reach.',
   switched: "share of replies whose answer is not that of the same seat's note.",
   rescued:
-    'share of replies that are right where the same seat\'s note was wrong. In parentheses where a reader sees its own posts alone: no board rescued it, that is what a second try does by itself ("second try" below the table has both, of wrong notes alone).',
+    'share of replies that are right where the same seat\'s note was wrong. In parentheses where a reader sees its own posts alone: no board rescued it, that is what a second try does by itself (the line "second try" under a run's table sets the two beside each other).',
   misled:
     "share of replies that are wrong where the same seat's note was right. In parentheses where a reader sees its own posts alone: a second try lost it, and no board.",
   chars: 'mean length of a reply, in characters.',
@@ -63,6 +63,8 @@ const lines = {
   decontamination: 'training problems that overlap a held-out one were dropped before training.',
   'hack scan':
     'whether some feature of the text, such as its length, goes with the reward among the answers to one problem, in the last training batch: a lead to what is learned instead of the task. strongest is the largest correlation found; floor is the largest that shuffled rewards give 19 times in 20, so what lies below it is chance.',
+  'notes cut': 'share of notes that the token limit ended.',
+  'replies cut': 'share of replies that the token limit ended.',
   'over-optimised':
     'whether a stand-in for the target rose without the target. Here the reward is the target itself.',
 } as const

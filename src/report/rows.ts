@@ -145,8 +145,8 @@ const roundCells = (
 ]
 
 /** A dash where there is nothing to count, as what readers switched in a round before which nobody spoke. */
-const threeOrDash = (value: number | null) => (value === null ? '–' : three(value))
+export const threeOrDash = (value: number | null) => (value === null ? '–' : three(value))
 
 /** In parentheses where no board was read: nobody rescued or misled anybody, a second try came out otherwise. */
-const bracketed = (value: number | null, alone: boolean) =>
+export const bracketed = (value: number | null, alone: boolean) =>
   alone && value !== null ? `(${three(value)})` : threeOrDash(value)

@@ -3,17 +3,25 @@
  * posts answers again, and some wrong notes come right without anybody's help. Pure: reads results.json alone.
  */
 import type { ReaderCounts } from '../board/counts.ts'
+import type { Ref } from '../board/types.ts'
 import type { Results } from '../record/results.ts'
 import type { RunRecord } from '../record/schema.ts'
 import { three } from './numbers.ts'
 
-/** Whether the readers of an arm's round (the last unless told) see nothing but what their own seats wrote. */
+/** Whether the speakers of a round, as a record has it, see nothing but what their own seats wrote. */
+export const seesItselfAlone = ({
+  speakers,
+  sights,
+}: {
+  speakers: readonly number[]
+  sights: readonly (readonly Ref[] | null)[]
+}): boolean => sights.every((sight, i) => sight?.every(([, seat]) => seat === speakers[i]) ?? true)
+
+/** The same of an arm's round, the last unless told; false where the results do not say. */
 export function readsItselfAlone({ config }: Pick<Results, 'config'>, arm: string, round = -1): boolean {
   const { arms } = config as Partial<RunRecord['identity']>
   const found = arms?.[arm]?.protocol.rounds.at(round)
-  return (
-    found?.sights.every((sight, i) => sight?.every(([, seat]) => seat === found.speakers[i]) ?? true) ?? false
-  )
+  return found !== undefined && seesItselfAlone(found)
 }
 
 /**
