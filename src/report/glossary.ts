@@ -16,7 +16,7 @@ const columns = {
   any_note: 'share of boards with at least one right note: the most that copying could reach.',
   switched: "share of replies whose answer is not that of the same seat's note.",
   rescued:
-    'share of replies that are right where the same seat\'s note was wrong. In parentheses where a reader sees its own posts alone: no board rescued it, that is what a second try does by itself (the line "second try" under a run's table sets the two beside each other).',
+    'share of replies that are right where the same seat\'s note was wrong. In parentheses where a reader sees its own posts alone: no board rescued it, that is what a second try does by itself (the line "second try" under the table of a run sets the two beside each other).',
   misled:
     "share of replies that are wrong where the same seat's note was right. In parentheses where a reader sees its own posts alone: a second try lost it, and no board.",
   chars: 'mean length of a reply, in characters.',
