@@ -4,9 +4,11 @@ import type { Played } from '../../board/play.ts'
 import type { Rollout } from '../../board/policy-writer.ts'
 import { type Protocol, type ProtocolChoices, resolveProtocol } from '../../board/protocol.ts'
 import { named, own, type Sight, shared } from '../../board/sights.ts'
+import type { Ref } from '../../board/types.ts'
 import { groupsOf, policyBatch } from '../grpo.ts'
 import { playTable, prompt, type TableWorld } from '../testing/table-world.ts'
 import { type Credit, leaveOneOut, mix, ownAnswer, readersOf, readersOnly, subsets, team } from './index.ts'
+import type { Tools } from './types.ts'
 
 const rules: Record<string, () => Credit> = {
   readersOnly,
@@ -90,11 +92,30 @@ describe('leave-one-out', () => {
   it('pays nothing on an estimate that stands on too few replies', async () => {
     const { played, tools } = await playTable(drawn, threeWriters(4), 3, 20)
     const { credits, effective } = await leaveOneOut({ by: 'rescore', floor: 3.9 }).assign(played, tools)
-    const paid = credits.flatMap(([notes]) => notes)
+    const agree = played.map((one) => new Set(rewards(one)).size === 1)
+    const paid = credits.flatMap(([notes], board) => (agree[board] ? [] : notes))
     effective!.forEach((size, i) => {
       expect(paid[i] === null).toBe(size < 3.9)
     })
+    expect(paid).toHaveLength(effective!.length)
     expect(paid).toContain(null)
+  })
+
+  it('scores nothing where all readers are right or all are wrong: a note earns 0 there, whatever the weights', async () => {
+    const { played, tools } = await playTable(drawn, threeWriters(3), 3, 40)
+    const asked: Ref[] = []
+    const rescore: Tools['rescore'] = (asks) => {
+      asked.push(...asks.map(({ played }): Ref => [played.board, rewards(played).reduce((a, b) => a + b, 0)]))
+      return tools.rescore(asks)
+    }
+    const { credits } = await leaveOneOut({ by: 'rescore' }).assign(played, { ...tools, rescore })
+    const agree = played.map((one) => new Set(rewards(one)).size === 1)
+    expect(new Set(agree)).toEqual(new Set([true, false]))
+    expect(new Set(asked.map(([, right]) => right))).toEqual(new Set([1, 2]))
+    expect(asked).toHaveLength(9 * agree.filter((one) => !one).length)
+    played.forEach((_, board) => {
+      if (agree[board]) expect(credits[board][0]).toEqual([0, 0, 0])
+    })
   })
 
   it('goes through posts that saw the note, in any number of rounds', async () => {

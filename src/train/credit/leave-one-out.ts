@@ -8,7 +8,7 @@
  *   rescore   the same replies are scored as if the note had not been shown, and their rewards weighed by
  *             w = p(reply | without) / p(reply | with), self-normalised: no sampling. It is biased where few replies
  *             stand for many, so its effective sample size (sum w)^2 / sum w^2 is told, and below `floor` a note earns
- *             nothing
+ *             nothing. Readers who are all right, or all wrong, need no scoring: their mean is the same under any weights
  */
 import type { Played } from '../../board/play.ts'
 import type { Rollout } from '../../board/policy-writer.ts'

@@ -1,7 +1,11 @@
-/** Leave-one-out by scoring the same texts again: importance weights instead of sampling (see leave-one-out.ts). */
+/**
+ * Leave-one-out by scoring the same texts again: importance weights instead of sampling (see leave-one-out.ts). Where all
+ * whom a note reached are right, or all wrong, no weights can change their mean: the note earns nothing, and nothing is
+ * scored for it.
+ */
 import type { Played } from '../../board/play.ts'
 import type { Rollout } from '../../board/policy-writer.ts'
-import { postOf, type Ref } from '../../board/types.ts'
+import { type Post, postOf, type Ref } from '../../board/types.ts'
 import { creditOf, meanRight, notesOf, reachedBy } from './reach.ts'
 import type { Assigned, Tools } from './types.ts'
 
@@ -17,7 +21,11 @@ export async function reweighted(
   { rescore }: Tools,
   floor: number,
 ): Promise<Assigned> {
-  const shown = played.flatMap((one) => notesOf(one.episode).flatMap((note) => directReaders(one, note)))
+  const shown = played.flatMap((one) =>
+    notesOf(one.episode)
+      .filter((note) => disagree(reachedBy(one.episode, note)))
+      .flatMap((note) => directReaders(one, note)),
+  )
   const scores = await rescore(shown.map(({ played, note, post }) => ({ played, post, without: [note] })))
   /** log p(post | without note) - log p(post | with it), by board, note and post. */
   const change = new Map(
@@ -28,6 +36,7 @@ export async function reweighted(
     creditOf(one.episode, (note) => {
       const reached = reachedBy(one.episode, note)
       if (reached.length === 0) return null
+      if (!disagree(reached)) return 0
       const last = one.episode.rounds.length - 1
       const logWeights = reached.map(({ seat }) =>
         // Of all that led to this final post, what was written under the note.
@@ -45,6 +54,9 @@ export async function reweighted(
   )
   return { credits, effective }
 }
+
+/** Whether some are right and some wrong. */
+const disagree = (posts: readonly Post[]) => posts.some(({ correct }) => correct !== posts[0].correct)
 
 function key({ problem, board }: Played<Rollout>, note: Ref, post: Ref): string {
   return JSON.stringify([problem.id, board, note, post])
