@@ -12,10 +12,12 @@ import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { type Weights, weightShapes } from '../src/engine/checkpoint/folder.ts'
 import type { PolicyDatum } from '../src/engine/contract.ts'
 import { openBase } from '../src/engine/onnx/base.ts'
-import { chooseDevice, type Device, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'
+import { chooseDevice, deviceMemory, nvidiaGpu } from '../src/engine/onnx/device.ts'
+import type { Device } from '../src/engine/onnx/devices.ts'
 import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../src/engine/onnx/policy.ts'
-import { runtimeVersion } from '../src/engine/onnx/session.ts'
+import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
+import { adamStep, policyLoss } from '../src/engine/testing/update.ts'
 import { writeJsonAtomic } from '../src/files.ts'
 import { random, seedsOf } from '../src/random.ts'
 
@@ -151,7 +153,7 @@ const about = {
   precision: place.precision,
   gpu: await nvidiaGpu('name,driver_version'),
   processor: cpus()[0]?.model,
-  versions: { node: process.version, 'onnxruntime-node': runtimeVersion },
+  versions: { node: process.version, 'onnxruntime-node': runtimeVersion('native') },
 }
 await measure(sizes, Number(flags.repeats))
 if (flags.sweep) {
@@ -214,18 +216,9 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
         return { prompt: boards[p].prompt, completion, logprobs, advantages: completion.map(() => advantage) }
       }),
     )
-    const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
+    const loss = policyLoss(0.9)
     const report = await timed('train', () => policy.forwardBackward(data, loss))
-    await timed('optimise', () =>
-      policy.optimStep({
-        learningRate: 1e-4,
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-8,
-        weightDecay: 0,
-        maxGradNorm: 1,
-      }),
-    )
+    await timed('optimise', () => policy.optimStep(adamStep({ learningRate: 1e-4 })))
     const drift = Math.max(
       ...report.logprobs.map((line, i) =>
         line.reduce((worst, l, t) => Math.max(worst, Math.abs(l - data[i].logprobs[t])), 0),

@@ -22,9 +22,9 @@ import {
 } from '../src/engine/onnx/programs.ts'
 import { sequenceInputs } from '../src/engine/onnx/sequences.ts'
 import { floats, int32s, int64s, scalar, type Value } from '../src/engine/onnx/session.ts'
-import { builtInModel } from '../src/experiment/config.ts'
 import { smallPolicySettings } from '../src/experiment/defaults.ts'
 import { writeJsonAtomic } from '../src/files.ts'
+import { builtInModel } from '../src/platform/machine.ts'
 
 const REPEATS = 20
 const { board, train } = smallPolicySettings

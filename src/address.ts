@@ -1,6 +1,7 @@
 /** Addresses and keys of servers, and what of them may be shown and stored. Pure. */
+import { base64, utf8 } from './bytes.ts'
 import { UserError } from './errors.ts'
-import { shown } from './http.ts'
+import { shown } from './printable.ts'
 
 /** The address of a server, parted. */
 export interface Address {
@@ -25,7 +26,7 @@ export function addressOf(text: string): Address | undefined {
   const shown = `${origin}${pathname}`.replace(/\/+$/, '')
   const [user, password] = [url.username, url.password].map(decoded)
   const hasLogin = user !== '' || password !== ''
-  const login = hasLogin ? Buffer.from(`${user}:${password}`).toString('base64') : ''
+  const login = hasLogin ? base64(utf8(`${user}:${password}`)) : ''
   return {
     shown,
     to: (path) => `${shown}/${path}${search}`,

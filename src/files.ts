@@ -4,13 +4,25 @@
  * the system refuses is said in one sentence. Touches the file system only.
  */
 
-import { createHash, randomUUID } from 'node:crypto'
-import { constants, type Stats } from 'node:fs'
-import { type FileHandle, lstat, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
-import { getSystemErrorMap } from 'node:util'
 import type { z } from 'zod'
+import { hex, textOf, utf8 } from './bytes.ts'
 import { UserError } from './errors.ts'
+import {
+  constants,
+  type FileHandle,
+  type FileStats,
+  lstat,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  systemReason,
+} from './platform/files.ts'
+import { sha256 } from './platform/hash.ts'
+import { basename, dirname, join } from './platform/path.ts'
+import { decodeText } from './text-file.ts'
 
 /** What to do where the system refuses to write, by its code. */
 const remedies: Readonly<Record<string, string>> = {
@@ -34,14 +46,17 @@ const remedies: Readonly<Record<string, string>> = {
   EIO: 'check that disk, or choose a folder of another',
 }
 
+/** The system's short name of what went wrong, such as ENOENT; undefined where the error is not the system's. */
+export const codeOf = (error: unknown): string | undefined =>
+  (error as { code?: string } | null | undefined)?.code
+
 /** What the system says in an error, or null where the error is not the system's. */
 function reasonOf(error: unknown): { code: string; reason: string } | null {
-  const { code, errno } = error as NodeJS.ErrnoException
+  const code = codeOf(error)
   if (error instanceof UserError || code === undefined) return null
   if (code === 'ERR_INVALID_ARG_VALUE') return { code: 'EINVAL', reason: 'no path may hold a zero byte' }
-  if (errno === undefined) return null
-  const [, text] = getSystemErrorMap().get(errno) ?? []
-  return { code, reason: text === undefined ? code : `${code}: ${text}` }
+  const reason = systemReason(error)
+  return reason === null ? null : { code, reason }
 }
 
 /** A UserError for what the system says of a path that cannot be written; any other error as it is. */
@@ -72,7 +87,7 @@ export async function writeAtomically(
   path: string,
   write: (file: FileHandle) => Promise<void>,
 ): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`)
+  const temporary = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}.tmp`)
   try {
     const file = await open(temporary, 'wx')
     try {
@@ -98,7 +113,7 @@ export async function writeAtomically(
  * @throws UserError for a path that cannot be written, that is no regular file, or that is shorter than `length`.
  */
 export async function appendAt(path: string, length: number, added: string | Uint8Array): Promise<number> {
-  const bytes = typeof added === 'string' ? Buffer.from(added, 'utf8') : added
+  const bytes = typeof added === 'string' ? utf8(added) : added
   try {
     const file = await openRegular(path, constants.O_WRONLY | constants.O_CREAT)
     try {
@@ -132,7 +147,7 @@ export async function appendAt(path: string, length: number, added: string | Uin
 /** Makes a folder, and those above it. @throws UserError where it cannot be made. */
 export async function makeFolder(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true })
+    await mkdir(path)
   } catch (error) {
     throw writeFailure(path, error)
   }
@@ -174,7 +189,7 @@ export async function openRegular(path: string, flags: number = constants.O_RDON
  * @throws UserError where something else is, a symbolic link to a folder included.
  */
 export async function isRealFolder(path: string): Promise<boolean> {
-  let found: Stats
+  let found: FileStats
   try {
     found = await lstat(path)
   } catch (error) {
@@ -185,7 +200,7 @@ export async function isRealFolder(path: string): Promise<boolean> {
   throw misplaced(path, found, 'a folder')
 }
 
-function misplaced(path: string, found: Stats, expected: string): UserError {
+function misplaced(path: string, found: FileStats, expected: string): UserError {
   const kind = found.isDirectory()
     ? 'a folder'
     : found.isSymbolicLink()
@@ -199,8 +214,7 @@ function misplaced(path: string, found: Stats, expected: string): UserError {
 }
 
 /** Whether the system says that there is nothing at a path. */
-export const isAbsence = (error: unknown): boolean =>
-  ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')
+export const isAbsence = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '')
 
 /** Longest file that is read whole, in bytes: what a string holds. */
 const longestText = 2 ** 29 - 2 ** 10
@@ -218,7 +232,7 @@ export async function readRegular(path: string): Promise<string | undefined> {
     if (size > longestText) {
       throw new UserError(`${path} has ${size} bytes, and at most ${longestText} are read: replace the file.`)
     }
-    return await file.readFile('utf8')
+    return textOf(await file.readFile())
   } catch (error) {
     if (isAbsence(error)) return undefined
     throw readFailure(path, error)
@@ -239,14 +253,14 @@ export interface Digest {
  * @throws UserError where something else is in its place, or it cannot be read.
  */
 export async function digestFile(path: string): Promise<Digest | undefined> {
-  const hash = createHash('sha256')
+  const hash = sha256()
   let bytes = 0
   try {
     const file = await openRegular(path)
     try {
-      const buffer = Buffer.allocUnsafe(1 << 20)
+      const buffer = new Uint8Array(1 << 20)
       for (;;) {
-        const { bytesRead } = await file.read(buffer, 0, buffer.length)
+        const { bytesRead } = await file.read(buffer, 0, buffer.length, null)
         if (bytesRead === 0) break
         hash.update(buffer.subarray(0, bytesRead))
         bytes += bytesRead
@@ -258,7 +272,7 @@ export async function digestFile(path: string): Promise<Digest | undefined> {
     if (isAbsence(error)) return undefined
     throw readFailure(path, error)
   }
-  return { bytes, sha256: hash.digest('hex') }
+  return { bytes, sha256: hex(hash.digest()) }
 }
 
 /** Writes a whole file (text as UTF-8), or nothing. */
@@ -336,18 +350,13 @@ export async function readTextFile(
     }
     bytes = await readFile(path)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === undefined) throw error
     if (optional && code === 'ENOENT') return undefined
     throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
   }
   if (bytes.length === 0) throw new UserError(`${path} is empty. Copy or download it again.`)
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw new UserError(`${path} is no UTF-8 text. Save it as UTF-8, or copy it again.`)
-  }
+  const text = decodeText(bytes, path)
   if (text.startsWith(lfsPointer)) {
     throw new UserError(
       `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,

@@ -7,6 +7,7 @@ import { setMaxListeners } from 'node:events'
 import type { Agent } from 'undici'
 import { z } from 'zod'
 import { UserError } from './errors.ts'
+import { shown } from './printable.ts'
 
 export interface RetryOptions {
   /** Requests made at most. */
@@ -320,7 +321,7 @@ const codeOf = (error: unknown) => (error as { cause?: { code?: string } }).caus
 
 /** Codes of a certificate that nobody here vouches for. */
 const untrusted =
-  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*_CERT.*|CERT_UNTRUSTED)$/
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*_CERT.*|UNABLE_TO_VERIFY_LEAF_SIGNATURE|CERT_UNTRUSTED)$/
 
 /** Why a request got no answer, in a few words: the system's code where there is one. */
 export function whyUnanswered(error: unknown): string {
@@ -349,19 +350,6 @@ export function waitNotices(server: string, onNotice: (text: string) => void): (
     last = now
     onNotice(`${server} ${why}: it is asked again in ${Math.round(milliseconds / 1000)} s.`)
   }
-}
-
-/** Characters of what a server said that an error shows. */
-const SHOWN = 200
-
-/** A text of a server's on one line, cut where it is long, and without the secrets that some servers repeat. */
-export function shown(text: string, secrets: readonly string[] = []): string {
-  const hidden = secrets.reduce((left, secret) => left.replaceAll(secret, '[hidden]'), text)
-  const line = hidden
-    .slice(0, 10 * SHOWN)
-    .replace(/\s+/g, ' ')
-    .trim()
-  return line.length > SHOWN ? `${line.slice(0, SHOWN)}...` : line
 }
 
 const refusalSchema = z.union([

@@ -2,10 +2,11 @@
  * A file of answers, one JSON line under each key: what was paid for once is kept, whatever ends the process, and is
  * looked up instead of asked for again. Each line carries its checksum. Touches that file only.
  */
-import { dirname } from 'node:path'
 import type { z } from 'zod'
+import { utf8 } from './bytes.ts'
 import { UserError } from './errors.ts'
 import { appendAt, makeFolder, readRegular } from './files.ts'
+import { dirname } from './platform/path.ts'
 import { parseSealed, sealed } from './sealed.ts'
 
 export interface KeyedLines<Line> {
@@ -46,7 +47,7 @@ export async function openKeyedLines<Line extends { key: string }>(
     known.set(line.value.key, line.value)
   }
   // Drops what was cut short, and shows now rather than after the first answer that the file can be written.
-  let length = await appendAt(path, Buffer.byteLength(whole), '')
+  let length = await appendAt(path, utf8(whole).length, '')
 
   let latest: Promise<void> = Promise.resolve()
   /** Lines whose write has not begun. */

@@ -23,3 +23,16 @@ const codes = (character: string) =>
     { length: character.length },
     (_, i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`,
   ).join('')
+
+/** Characters of what a server said that an error shows. */
+const SHOWN = 200
+
+/** A text of a server's on one line, cut where it is long, and without the secrets that some servers repeat. */
+export function shown(text: string, secrets: readonly string[] = []): string {
+  const hidden = secrets.reduce((left, secret) => left.replaceAll(secret, '[hidden]'), text)
+  const line = hidden
+    .slice(0, 10 * SHOWN)
+    .replace(/\s+/g, ' ')
+    .trim()
+  return line.length > SHOWN ? `${line.slice(0, SHOWN)}...` : line
+}

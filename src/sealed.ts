@@ -2,15 +2,18 @@
  * Values that carry a checksum of themselves, and of the name that they belong to: a flipped bit in a number that no
  * schema refuses, or a file that was put in another's place, is known for what it is. Pure.
  */
-import { createHash } from 'node:crypto'
 import type { z } from 'zod'
+import { hex } from './bytes.ts'
 import { firstIssue } from './files.ts'
+import { sha256 } from './platform/hash.ts'
 
 /** The SHA-256 of a name and of a value as JSON. */
 function sealOf(name: string, value: object): string {
-  return createHash('sha256')
-    .update(`${name}\n${JSON.stringify(value)}`)
-    .digest('hex')
+  return hex(
+    sha256()
+      .update(`${name}\n${JSON.stringify(value)}`)
+      .digest(),
+  )
 }
 
 /** A value of plain data with a last field, `seal`. */

@@ -15,7 +15,7 @@ export function decodeText(bytes: Uint8Array, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_ENCODING_INVALID_ENCODED_DATA') throw error
+    if (!(error instanceof TypeError)) throw error
     throw new UserError(`${path} is not UTF-8 text. Save it as UTF-8.`)
   }
 }

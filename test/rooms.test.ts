@@ -9,6 +9,9 @@
  * - `engine` is below `board`: a policy writes for a seat through the contract alone (see the second test).
  * - `endpoint` is above `board`: it is another writer.
  * - `stats` knows numbers alone and could lie anywhere; it is below `record`, whose results hold its intervals.
+ * - `platform` is where the machine begins: what there is of Node and of a browser is asked for there.
+ * - `playground` is a page of its own: over `browser`, which computes, and `web`, whose views it shows.
+ * - `publish` is above `experiment`, whose record says where an adapter lies; `exports` needs the record alone.
  * - `report` and `view` are below `experiment`, which writes a run's pages at its end; `web` is a page that they carry.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -18,8 +21,8 @@ import { expect, it } from 'vitest'
 
 /** From the ground up; those of one line do not know each other. */
 const floors = [
-  ['errors', 'random', 'printable'],
-  ['text-file'],
+  ['errors', 'random', 'printable', 'bytes'],
+  ['platform', 'text-file'],
   ['files', 'http'],
   ['sealed', 'address'],
   ['keyed-lines'],
@@ -31,9 +34,9 @@ const floors = [
   ['record'],
   ['view', 'log'],
   ['report'],
-  ['web', 'experiment'],
-  ['serve'],
-  ['index', 'cli'],
+  ['web', 'experiment', 'exports'],
+  ['serve', 'browser', 'publish'],
+  ['index', 'cli', 'playground'],
 ]
 
 const root = fileURLToPath(new URL('../src', import.meta.url))
@@ -102,3 +105,45 @@ it('has no circle of files', () => {
   for (const path of imports.keys()) visit(path, [])
   expect(circles).toEqual([])
 })
+
+/** Where Node's own modules, `process` and `Buffer` may be used: what a browser has a sibling for, or nothing of. */
+const node = [
+  /^platform\//,
+  /^(cli|serve|endpoint|hub|log|selftest)\//,
+  /^http\.ts$/,
+  /^engine\/tinker\//,
+  /^engine\/onnx\/(device|native|runtime|threads)\.ts$/,
+  /^engine\/onnx\/gpu\//,
+  /^record\/lock\.ts$/,
+  /^report\/built\.ts$/,
+]
+const usesNode = (path: string): boolean =>
+  /from 'node:|import\('node:|\bprocess\.|\bBuffer\b|\bsetImmediate\b/.test(codeOf(path))
+
+it('keeps Node out of the rooms that run in a browser', () => {
+  const found = [...imports.keys()].filter((path) => usesNode(path) && !node.some((room) => room.test(path)))
+  expect(found).toEqual([])
+})
+
+it('leads a browser to nothing of Node', () => {
+  const reached = new Set<string>()
+  const visit = (path: string): void => {
+    const sibling = path.replace(/\.ts$/, '.web.ts')
+    const file = imports.has(sibling) ? sibling : path
+    if (reached.has(file)) return
+    reached.add(file)
+    for (const next of valueImportsOf(codeOf(file))) visit(relative(root, join(root, dirname(file), next)))
+  }
+  visit('browser.ts')
+  visit('engine/onnx/worker.ts')
+  expect(reached.size).toBeGreaterThan(100)
+  expect([...reached].filter(usesNode)).toEqual([])
+})
+
+/** A file without its comments. */
+const codeOf = (path: string): string =>
+  readFileSync(join(root, path), 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+
+/** What is imported when it runs: types are gone by then. */
+const valueImportsOf = (source: string): string[] =>
+  importsOf(source.replace(/^(import|export) type [^;]*? from '[^']*'$/gm, ''))

@@ -28,6 +28,18 @@ export interface PlayOptions {
   grader: Grader
   /** Keys every draw, e.g. [17, 'train', 3]. */
   seed: readonly SeedPart[]
+  /** Told of texts as they grow, where the writer tells; nothing that is drawn depends on it. */
+  onText?: (text: GrowingText) => void
+}
+
+/** A post on its way: what its author wrote so far. */
+export interface GrowingText {
+  problem: Problem
+  board: number
+  round: number
+  seat: number
+  text: string
+  tokens: number
 }
 
 /** One board to play. Those of one call must differ in problem or `board`: equal ones would draw equal texts. */
@@ -64,8 +76,15 @@ export interface Text<Trace> {
   trace: Trace
 }
 
-/** Writes the texts of a round, in the order asked. */
-export type Writer<Trace> = (asks: readonly Ask[], sampling: RoundSampling) => Promise<Text<Trace>[][]>
+/** Text `text` of ask `ask`, both counted from 0, as far as it is. */
+export type TextListener = (ask: number, text: number, soFar: Pick<Text<unknown>, 'text' | 'tokens'>) => void
+
+/** Writes the texts of a round, in the order asked. One that can tells a listener of them as they grow. */
+export type Writer<Trace> = (
+  asks: readonly Ask[],
+  sampling: RoundSampling,
+  onText?: TextListener,
+) => Promise<Text<Trace>[][]>
 
 /** A problem played: the episode that a person reads, and its texts' traces: `traces[r][i]` is of `rounds[r][i]`. */
 export interface Played<Trace> {
@@ -126,7 +145,7 @@ async function playRound<Trace>(
   writer: Writer<Trace>,
   tables: readonly { table: Table<Trace>; before: readonly (readonly Post[])[] }[],
   round: number,
-  { protocol, sampling, grader, seed }: PlayOptions,
+  { protocol, sampling, grader, seed, onText }: PlayOptions,
 ): Promise<{ posts: Post[]; traces: Trace[] }[]> {
   const { speakers } = protocol.rounds[round]
   const asks: (Ask & { seeds: number[] })[] = []
@@ -146,7 +165,7 @@ async function playRound<Trace>(
       return { seat, reads: reads ?? [], ask, text }
     })
   })
-  const texts = await writer(asks, sampling[round])
+  const texts = await writer(asks, sampling[round], onText && listener(onText))
   return tables.map(({ table }, t) => {
     const written = places[t].map(({ seat, reads, ask, text: i }) => {
       const { tokens, cut, trace } = texts[ask][i]
@@ -156,6 +175,16 @@ async function playRound<Trace>(
     })
     return { posts: written.map(({ post }) => post), traces: written.map(({ trace }) => trace) }
   })
+
+  /** Tells whose a growing text is. */
+  function listener(tell: NonNullable<PlayOptions['onText']>): TextListener {
+    const whose = new Map(
+      tables.flatMap(({ table: { problem, board = 0 } }, t) =>
+        places[t].map(({ seat, ask, text }) => [`${ask} ${text}`, { problem, board, round, seat }] as const),
+      ),
+    )
+    return (ask, text, soFar) => tell({ ...whose.get(`${ask} ${text}`)!, ...soFar })
+  }
 }
 
 /** References without some of them. */

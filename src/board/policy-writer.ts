@@ -1,5 +1,5 @@
 /** Texts by policies, with the tokens that training needs: a `Writer` over the engine contract. */
-import type { Policy } from '../engine/contract.ts'
+import type { Drawn, Policy } from '../engine/contract.ts'
 import { UserError } from '../errors.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { ChatTokenizer } from '../tokens/chat.ts'
@@ -33,21 +33,32 @@ export function policyWriter(
   authors: ReadonlyMap<string, Author>,
   { readTokens, onTokens, signal }: PolicyWriterOptions,
 ): Writer<Rollout> {
-  return async (asks, sampling) => {
+  return async (asks, sampling, onText) => {
     const texts: Awaited<ReturnType<Writer<Rollout>>> = []
     for (const [name, { policy, tokenizer, contextLength }] of authors) {
       const its = asks.flatMap((ask, a) => (ask.policy === name ? [a] : []))
       if (its.length === 0) continue
       const limit = readTokens ?? contextLength - sampling.maxTokens
       const prompts = its.map((a) => promptTokens(tokenizer, asks[a], limit))
+      const begun = tokenizer.opensThought ? thoughtOpens : ''
+      const textOf = (tokens: readonly number[]) => begun + tokenizer.decode(tokens).trim()
       const completions = await policy.sample(
         its.map((a, i) => ({ prompt: prompts[i], seeds: asks[a].seeds })),
-        { ...sampling, stop: tokenizer.stop, onTokens, signal },
+        {
+          ...sampling,
+          stop: tokenizer.stop,
+          onTokens,
+          onDrawn:
+            onText &&
+            growing(tokenizer.stop, (i, text, tokens) =>
+              onText(its[i], text, { text: textOf(tokens), tokens: tokens.length }),
+            ),
+          signal,
+        },
       )
-      const begun = tokenizer.opensThought ? thoughtOpens : ''
       its.forEach((a, i) => {
         texts[a] = completions[i].map(({ tokens, logprobs, finish }) => ({
-          text: begun + tokenizer.decode(finish === 'stop' ? tokens.slice(0, -1) : tokens).trim(),
+          text: textOf(finish === 'stop' ? tokens.slice(0, -1) : tokens),
           tokens: tokens.length,
           cut: finish === 'length',
           trace: { prompt: prompts[i], completion: tokens, logprobs },
@@ -55,6 +66,24 @@ export function policyWriter(
       })
     }
     return texts
+  }
+}
+
+/** Puts drawn tokens behind those drawn before, and tells each completion that grew; a stop token is no text. */
+function growing(
+  stop: readonly number[],
+  tell: (request: number, sample: number, tokens: readonly number[]) => void,
+): (drawn: readonly Drawn[]) => void {
+  const completions = new Map<string, number[]>()
+  return (drawn) => {
+    for (const { request, sample, token } of drawn) {
+      if (stop.includes(token)) continue
+      const key = `${request} ${sample}`
+      const tokens = completions.get(key) ?? []
+      completions.set(key, tokens)
+      tokens.push(token)
+      tell(request, sample, tokens)
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
+import { type Device, isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import { type Experiment, overrideExperiment } from '../experiment/config.ts'
 import { readRecord } from '../record/folder.ts'
@@ -111,6 +112,7 @@ function threadsOf({ identity: { shared } }: RunRecord): Pick<KeptFlags, 'thread
 /** Of jobs at a time on the CPU each gets its share of the cores, unless told. */
 function withThreads(flags: RunFlags): RunFlags {
   const { jobs = 1, threads, device = 'cpu', engine = 'onnx' } = flags
-  if (jobs === 1 || threads !== undefined || device !== 'cpu' || engine !== 'onnx') return flags
+  const onHost = engine === 'onnx' && isHost(device as Device)
+  if (jobs === 1 || threads !== undefined || !onHost) return flags
   return { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / jobs)) }
 }

@@ -17,7 +17,7 @@ describe('completion in bash', () => {
   it.each([
     [['message-board', 're'], 'report regrade'],
     [['message-board', 'run', '--se'], '--set --seeds'],
-    [['message-board', 'run', '--device', ''], 'cpu cuda webgpu auto'],
+    [['message-board', 'run', '--device', ''], 'cpu wasm cuda webgpu auto'],
     [['message-board', 'eval', '--reads', 'r'], 'ring'],
     [['message-board', 'completion', ''], 'bash zsh fish'],
     [['message-board', 'selftest', '--d'], '--device'],
@@ -36,10 +36,10 @@ describe('completion in zsh and fish', () => {
       expect(script('fish')).toContain(`-n __fish_use_subcommand -f -a ${command.name()} -d '`)
     }
     expect(script('zsh')).toMatch(/^#compdef message-board\n/)
-    expect(script('zsh')).toMatch(/^ {6}'--device\[where it computes\]:value:\(cpu cuda webgpu auto\)'/m)
+    expect(script('zsh')).toMatch(/^ {6}'--device\[where it computes\]:value:\(cpu wasm cuda webgpu auto\)'/m)
     expect(script('zsh')).toMatch(/^ {4}completion\) _arguments [^;]*'\*:argument:\(bash zsh fish\)' ;;$/m)
     expect(script('fish')).toContain(
-      "complete -c message-board -n '__fish_seen_subcommand_from run' -l device -x -a 'cpu cuda webgpu auto' -d '",
+      "complete -c message-board -n '__fish_seen_subcommand_from run' -l device -x -a 'cpu wasm cuda webgpu auto' -d '",
     )
     // A quote in what is said of an option ends no string.
     expect(script('fish')).toContain("the environment variable that holds the server'\\''s key")

@@ -1,8 +1,10 @@
 /** `message-board doctor`: the facts of this machine that decide what can run on it. */
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os'
 import { fingerprint } from '../engine/checkpoint/fingerprint.ts'
-import { builtInModel, defineExperiment } from '../experiment/config.ts'
-import { versions } from '../experiment/engine.ts'
+import { probe } from '../engine/onnx/device.ts'
+import { type Device, devices, isHost } from '../engine/onnx/devices.ts'
+import { nativeInstall, nativeProblem, runtimePackages, runtimeVersion } from '../engine/onnx/runtime.ts'
+import { builtInModel } from '../platform/machine.ts'
 import { print, printJson } from './terminal.ts'
 
 /** The least that the default experiment needs, in GiB. */
@@ -17,15 +19,7 @@ interface Fact {
 
 /** True when the default experiment can run here. */
 export async function doctorCommand({ json }: { json?: boolean }): Promise<boolean> {
-  const runtime = await engine()
-  const facts = [
-    node(),
-    processor(),
-    memory(),
-    runtime,
-    ...(runtime.ok ? await devicesHere() : []),
-    await policy(),
-  ]
+  const facts = [node(), processor(), memory(), runtime(), ...(await devicesHere()), await policy()]
   const ok = facts.every((fact) => fact.ok)
   if (json) printJson({ ok, facts })
   else {
@@ -58,27 +52,27 @@ function memory(): Fact {
   }
 }
 
-async function engine(): Promise<Fact> {
-  try {
-    await import('onnxruntime-node')
-    const version = versions(defineExperiment())['onnxruntime-node']
-    return { name: 'onnxruntime-node', ok: true, detail: version }
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    return { name: 'onnxruntime-node', ok: false, detail: `does not load (${why}): run npm install again` }
+/** WebAssembly takes the native runtime's place where that does not load. */
+function runtime(): Fact {
+  const name = runtimePackages.native
+  const problem = nativeProblem()
+  if (problem === null) return { name, ok: true, detail: runtimeVersion('native') }
+  return {
+    name,
+    ok: true,
+    detail: `not here (${problem}): WebAssembly computes, some three times slower; ${nativeInstall()} brings it`,
   }
 }
 
-/** The experiment needs the CPU alone: a GPU that does not work is no failure. */
+/** The experiment needs the processor alone, by one runtime or the other: a GPU that does not work is no failure. */
 async function devicesHere(): Promise<Fact[]> {
-  const { devices, probe } = await import('../engine/onnx/device.ts')
-  const facts: Fact[] = []
-  for (const device of devices) {
-    const { found, detail } = await probe(device)
-    const works = found === null ? `not here: ${detail}` : `works, ${detail}`
-    facts.push({ name: `device ${device}`, ok: found !== null || device !== 'cpu', detail: works })
-  }
-  return facts
+  const probes = await Promise.all(devices.map(probe))
+  const works = (device: Device) => probes.some((each) => each.device === device && each.found !== null)
+  return probes.map(({ device, found, detail }) => ({
+    name: `device ${device}`,
+    ok: !isHost(device) || works('cpu') || works('wasm'),
+    detail: found === null ? `not here: ${detail}` : `works, ${detail}`,
+  }))
 }
 
 async function policy(): Promise<Fact> {

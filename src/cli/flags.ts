@@ -1,5 +1,7 @@
 /** Lays command-line flags over an experiment. Pure. */
 import { z } from 'zod'
+import type { RoundChoices, Sampling } from '../board/protocol.ts'
+import { UserError } from '../errors.ts'
 import type { ArmChoices } from '../experiment/arms.ts'
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
@@ -87,7 +89,8 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   }
   if (flags.temperature !== undefined) over.sampling = atTemperature(experiment, flags.temperature)
   const { arms } = experiment.choices
-  if (arms && (over.train || over.sampling)) {
+  if (arms) {
+    for (const [name, arm] of Object.entries(arms)) refuseFixed(name, arm, flags)
     over.arms = Object.fromEntries(Object.entries(arms).map(([name, arm]) => [name, armWith(arm, flags)]))
   }
   if (flags.seeds !== undefined) over.seeds = flags.seeds
@@ -99,23 +102,67 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   return withSettings(overrideExperiment(experiment, over), flags.set ?? [])
 }
 
-/** Said on the command line, it is meant for every arm: an arm's own setting gives way to the experiment's. */
-function armWith(arm: ArmChoices, { steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
-  const patch = { ...arm }
+/**
+ * Said on the command line, it is meant for every arm: the setting of an arm, or of one of its rounds, gives way to the
+ * experiment's.
+ */
+function armWith(arm: ArmChoices, { model, steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
+  const patch = model === undefined ? { ...arm } : without('model', arm)
   if (steps !== undefined) patch.train = without('steps', patch.train)
   if (loraAlpha !== undefined && patch.train?.lora) {
     patch.train = { ...patch.train, lora: without('alpha', patch.train.lora) }
   }
   if (temperature !== undefined) {
-    const { trained, context } = patch.sampling ?? {}
-    patch.sampling = { trained: without('temperature', trained), context: without('temperature', context) }
+    patch.sampling = drawn(patch.sampling, ['trained', 'context'])
+    const { protocol } = patch
+    if (protocol) patch.protocol = { ...protocol, rounds: protocol.rounds.map(roundWith) }
   }
   return patch
+}
+
+const roundWith = (round: RoundChoices): RoundChoices => ({
+  ...round,
+  ...(round.sampling && { sampling: drawn(round.sampling, ['train', 'evaluation']) }),
+})
+
+/** Draws without a temperature of their own. */
+function drawn<Part extends string>(
+  sampling: { [P in Part]?: Partial<Sampling> } | undefined,
+  parts: readonly Part[],
+): { [P in Part]?: Partial<Sampling> } {
+  const each = parts.map((part) => [
+    part,
+    without('temperature', sampling?.[part] as Partial<Sampling> | undefined),
+  ])
+  return Object.fromEntries(each) as { [P in Part]?: Partial<Sampling> }
 }
 
 function without<T extends object>(key: keyof T, of: T | undefined): Partial<T> {
   const { [key]: _, ...rest } = of ?? ({} as T)
   return rest as Partial<T>
+}
+
+/** Refuses a flag for an arm to which it cannot be meant to go. */
+function refuseFixed(
+  name: string,
+  { policies = {}, adapter }: ArmChoices,
+  { model, loraAlpha }: ExperimentFlags,
+): void {
+  for (const [policy, own] of Object.entries(policies)) {
+    if (model !== undefined && own.model !== undefined) {
+      throw new UserError(
+        `--model ${model} is meant for every policy, and the arm "${name}" has the policy "${policy}" with a model of its ` +
+          `own (${own.model}): leave --model out, or change the experiment.`,
+      )
+    }
+  }
+  const started = [adapter, ...Object.values(policies).map((own) => own.adapter)].find((path) => path)
+  if (loraAlpha !== undefined && started) {
+    throw new UserError(
+      `--lora-alpha ${loraAlpha} is meant for every adapter, and the arm "${name}" starts from ${started}, which has an ` +
+        'alpha of its own: leave --lora-alpha out.',
+    )
+  }
 }
 
 /** Every draw at a temperature, and each with the nucleus that it has. */

@@ -25,10 +25,13 @@ async function main(): Promise<void> {
   }
 }
 
-// A reader that leaves early (message-board ... | head) is no error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0)
-  throw error
-})
+// A reader that leaves early (message-board ... | head) is no error and stops nothing: what is said from then on is lost.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', ({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE' || stream === process.stderr) return
+    say(`message-board: what is printed cannot be written (${code}).`)
+    process.exitCode = exit.user
+  })
+}
 
 await main()

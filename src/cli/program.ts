@@ -8,9 +8,11 @@ import type { EvalFlags } from './eval.ts'
 import type { OutputFlags, RunFlags } from './flags.ts'
 import type { InfluenceFlags } from './influence.ts'
 import { effectSize, listed, positiveNumber, seedList, shardNumber, wholeNumber } from './options.ts'
+import type { PlaygroundFlags } from './playground.ts'
 import type { PowerFlags } from './power.ts'
 import type { SelftestFlags } from './selftest.ts'
 import type { ServeFlags } from './serve.ts'
+import { shareCommands } from './share.ts'
 import { hasColour, printOwn, styled, tell } from './terminal.ts'
 
 /** 0: fine; 2: something to mend in what was asked. */
@@ -27,7 +29,7 @@ function offered(flags: string, description: string, choices: readonly string[])
   return option
 }
 
-const devices = ['cpu', 'cuda', 'webgpu', 'auto']
+const devices = ['cpu', 'wasm', 'cuda', 'webgpu', 'auto']
 
 /** Adds the options that say which experiment it is, of all commands about one. */
 function about(command: Command): Command {
@@ -372,6 +374,18 @@ export function program(): Command {
       await mergeCommand(folders, flags)
     })
 
+  root
+    .command('playground')
+    .description('play with a board and train it in the browser alone, until Ctrl-C')
+    .option('--port <n>', 'port to listen on', wholeNumber())
+    .action(async (flags: PlaygroundFlags) => {
+      const { playgroundCommand } = await import('./playground.ts')
+      await playgroundCommand(flags)
+    })
+
+  root.commandsGroup('To others:')
+  shareCommands(root)
+
   root.commandsGroup('This installation:').helpCommand('help [command]', 'show the help of a command')
   root
     .command('selftest')
@@ -379,7 +393,7 @@ export function program(): Command {
     .addOption(
       new Option('--device <device>', 'check the engine there, against the CPU')
         .choices(devices)
-        .default('cpu'),
+        .default(undefined, 'cpu, or wasm where the native runtime does not load'),
     )
     .option('--json', 'print the checks as JSON')
     .action(async (flags: SelftestFlags) => {

@@ -1,5 +1,6 @@
 /** `message-board run`: runs the experiment that it is asked for, or goes on with one, and prints its table. */
 import { join } from 'node:path'
+import { isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import { runExperiment, runShard } from '../experiment/run.ts'
@@ -29,8 +30,8 @@ export async function run(what: string | undefined, given: RunFlags): Promise<bo
   )
   const extras = watchers(out, flags)
   const { engine } = experiment
-  const onCpu = engine.name === 'onnx' && engine.device === 'cpu'
-  const pool = onCpu && (flags.jobs ?? 1) > 1 ? openJobPool({ command, out }) : undefined
+  const onHost = engine.name === 'onnx' && engine.device !== 'auto' && isHost(engine.device)
+  const pool = onHost && (flags.jobs ?? 1) > 1 ? openJobPool({ command, out }) : undefined
   try {
     const options = {
       out,

@@ -1,10 +1,10 @@
 /** `message-board selftest`: runs the checks and prints one line for each. */
-import type { Device } from '../engine/onnx/device.ts'
+import type { Device } from '../engine/onnx/devices.ts'
 import { selftest } from '../selftest/index.ts'
 import { print, printJson } from './terminal.ts'
 
 export interface SelftestFlags {
-  device: Device | 'auto'
+  device?: Device | 'auto'
   json?: boolean
 }
 

@@ -12,10 +12,10 @@ import {
   pause,
   type RetryOptions,
   refusalOf,
-  shown,
   waitNotices,
   whyUnanswered,
 } from '../http.ts'
+import { shown } from '../printable.ts'
 import type { TemplateArguments } from '../tokens/template.ts'
 
 export interface EndpointOptions {

@@ -38,8 +38,20 @@ export interface SampleOptions {
   stop: readonly number[]
   /** Called as tokens come, with the number of new tokens since the last call. */
   onTokens?: (newTokens: number) => void
+  /**
+   * Called as tokens are drawn, each completion's in order, so that somebody can watch; what is drawn does not depend on it.
+   * An engine that gets whole completions from elsewhere does not call it.
+   */
+  onDrawn?: (drawn: readonly Drawn[]) => void
   /** Stops between tokens when aborted; the promise then rejects with the signal's reason. */
   signal?: AbortSignal
+}
+
+/** A token that was just drawn: of completion `sample` of request `request`, both counted from 0. */
+export interface Drawn {
+  request: number
+  sample: number
+  token: number
 }
 
 export interface Completion {

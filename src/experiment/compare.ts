@@ -2,16 +2,17 @@
  * Any two arms of any runs, where they can be compared: the same task and held-out problems, evaluated and graded alike.
  * Reads run folders; writes nothing.
  */
-import { join } from 'node:path'
 import { UserError } from '../errors.ts'
+import { join } from '../platform/path.ts'
+import { evaluationFacts, graderName } from '../record/facts.ts'
 import { type Differing, differing } from '../record/folder.ts'
 import { readJob } from '../record/job-log.ts'
 import { planBases, planJobs } from '../record/plan.ts'
 import type { ContrastResult } from '../record/results.ts'
-import { graderName, type RunRecord } from '../record/schema.ts'
+import type { RunRecord } from '../record/schema.ts'
 import { compareFamily, type FamilyInput, type Interval, seedsToResolveEach } from '../stats/index.ts'
 import { type JobOutcome, outcomeOf, readOutcome } from './job.ts'
-import { baseRuns, evaluationFacts, scores } from './results.ts'
+import { baseRuns, cutShare, scores } from './results.ts'
 import { openStoredRun, type StoredRun } from './stored.ts'
 
 /** A run folder, and an arm of it unless all are meant. */
@@ -101,7 +102,10 @@ export async function compareArms(first: Chosen, second: Chosen): Promise<ArmsCo
     pairs: read.map(([a, b]) => ({ arm: a.name, against: b.name })),
     baseRuns: baseRuns(other.run.record, await baseOutcomes(other.run)),
     facts: Object.fromEntries(
-      arms.map(({ name, run, arm, outcomes }) => [name, evaluationFacts(run.record, arm, outcomes)]),
+      arms.map(({ name, run, arm, outcomes }) => [
+        name,
+        evaluationFacts(run.record.identity, arm, cutShare(outcomes)),
+      ]),
     ),
   }
   const found = compareFamily(input)

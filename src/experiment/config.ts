@@ -2,16 +2,16 @@
  * What an experiment is: `defineExperiment` turns the few lines that a user writes into a complete, checked
  * configuration. Touches no files and no engine; experiment/record.ts makes the plain data that a run folder keeps.
  */
-import { availableParallelism } from 'node:os'
-import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import type { Sampling } from '../board/protocol.ts'
 import { own, shared } from '../board/sights.ts'
-import type { Device } from '../engine/onnx/device.ts'
+import type { Device } from '../engine/onnx/devices.ts'
+import { defaultDevice } from '../engine/onnx/runtime.ts'
 import { tinkerAddress } from '../engine/tinker/address.ts'
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { builtInModel, cores } from '../platform/machine.ts'
 import { armName } from '../record/plan.ts'
 import type { Task } from '../tasks/types.ts'
 import { wordProblems } from '../tasks/word-problems.ts'
@@ -101,9 +101,6 @@ export interface Experiment {
   engine: EngineChoice
 }
 
-/** The built-in policy's folder. It stands beside src/ in a checkout and beside dist/ in an installed package. */
-export const builtInModel = fileURLToPath(new URL('../../policies/small', import.meta.url))
-
 /**
  * Completes and checks an experiment.
  *
@@ -179,7 +176,7 @@ function engineOf({ model, engine = {} }: ExperimentChoices): EngineChoice {
         'engine.urls and engine.tokenizer are of the engine tinker: give --engine tinker too.',
       )
     }
-    return { name, device: 'cpu', threads: availableParallelism(), ...own }
+    return { name, device: defaultDevice(), threads: cores(), ...own }
   }
   if (Object.keys(own).length > 0) {
     throw new UserError(
@@ -331,8 +328,9 @@ const choicesSchema = z.strictObject({
   engine: z
     .strictObject({
       name: z.enum(['onnx', 'tinker']).optional(),
-      device: z.enum(['cpu', 'cuda', 'webgpu', 'auto']).optional(),
-      threads: count.max(1024).optional(),
+      device: z.enum(['cpu', 'wasm', 'cuda', 'webgpu', 'auto']).optional(),
+      // More on a core only wait for each other, and each has memory of its own.
+      threads: count.max(16 * cores()).optional(),
       urls: z.array(z.string().min(1)).optional(),
       tokenizer: z.string().min(1).nullish(),
     })

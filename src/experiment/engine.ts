@@ -1,13 +1,22 @@
 /** Opens the engines that an experiment asks for, and names what decides their numbers. */
-import { createHash } from 'node:crypto'
-import { createRequire } from 'node:module'
+import { hex } from '../bytes.ts'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
+import { notHere, runtimeOf } from '../engine/onnx/devices.ts'
+import {
+  defaultDevice,
+  nativeInstall,
+  nativeProblem,
+  runtimePackages,
+  runtimeVersion,
+} from '../engine/onnx/runtime.ts'
 import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
-import { graderName } from '../record/schema.ts'
-import type { Experiment } from './config.ts'
+import { sha256 as hashing } from '../platform/hash.ts'
+import { environment, packageVersion, platformVersions } from '../platform/machine.ts'
+import { graderName } from '../record/facts.ts'
+import type { Experiment, OnnxChoice } from './config.ts'
 
 /** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */
 export interface FoundModel extends LocatedModel {
@@ -95,7 +104,7 @@ export async function openEngine(
   // Loaded here, since a command that needs no engine should not wait for one.
   if (engine.name === 'tinker') {
     const { openTinkerEngine } = await import('../engine/tinker/index.ts')
-    const key = process.env.TINKER_API_KEY
+    const key = environment('TINKER_API_KEY')
     return openTinkerEngine({ urls: engine.urls, key, model: name, tokenizer: folder, template, onNotice })
   }
   const { openOnnxEngine } = await import('../engine/onnx/index.ts')
@@ -110,23 +119,28 @@ export async function openEngine(
   return opened
 }
 
-const require = createRequire(import.meta.url)
-const versionOf = (path: string) => (require(path) as { version: string }).version
-
 /** The versions that a result depends on, and Node's for the record. */
 export function versions(experiment: Experiment): Record<string, string> {
-  return { ...decidingVersions(experiment), node: process.version }
+  return { ...decidingVersions(experiment), ...platformVersions() }
 }
 
 /** The versions whose change makes an earlier run another experiment. */
 export function decidingVersions({ grader, engine }: Experiment): Record<string, string> {
   return {
-    'message-board': versionOf('../../package.json'),
-    ...(engine.name === 'onnx' && { 'onnxruntime-node': versionOf('onnxruntime-node/package.json') }),
+    'message-board': packageVersion,
+    ...(engine.name === 'onnx' && runtimeVersions(engine)),
     grader: graderName(grader),
   }
 }
 
+/** Of `auto` the fallback alone is known: a GPU and the native CPU have one package. */
+function runtimeVersions({ device }: OnnxChoice): Record<string, string> {
+  const runtime = runtimeOf(device === 'auto' ? defaultDevice() : device)
+  const problem = runtime === 'native' ? nativeProblem() : null
+  if (problem !== null) throw notHere(device, `${problem} (${nativeInstall()} brings it)`)
+  return { [runtimePackages[runtime]]: runtimeVersion(runtime) }
+}
+
 export function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hex(hashing().update(text).digest())
 }

@@ -6,13 +6,15 @@
  * A run keeps texts and not tokens, so a text is tokenised anew, with its stop token where it was not cut: of the same
  * policy's text nearly always the same tokens, and the same in both scores that are subtracted.
  */
-import { join } from 'node:path'
+
 import { type Effect, type InfluenceSummary, summariseInfluence } from '../board/influence.ts'
 import type { Played } from '../board/play.ts'
 import type { Rollout } from '../board/policy-writer.ts'
-import type { Episode, Ref } from '../board/types.ts'
+import type { Protocol } from '../board/protocol.ts'
+import type { Episode } from '../board/types.ts'
 import { UserError } from '../errors.ts'
 import type { LocateOptions } from '../hub/locate.ts'
+import { join } from '../platform/path.ts'
 import { checkRunFolder, readRecord } from '../record/folder.ts'
 import { appendInfluence, readInfluence } from '../record/influence.ts'
 import { readJob } from '../record/job-log.ts'
@@ -20,7 +22,7 @@ import { lockFolder } from '../record/lock.ts'
 import type { Job } from '../record/plan.ts'
 import type { RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
-import { scoreWithout } from '../train/tools.ts'
+import { effectsOf, traceOf } from '../train/influence.ts'
 import type { Experiment } from './config.ts'
 import { findModels, openEngines } from './engine.ts'
 import { evaluationSampling, type JobAuthor, openAuthors } from './job.ts'
@@ -93,7 +95,15 @@ export async function measureInfluence(
         while (measured.length < lines.length) {
           signal?.throwIfAborted()
           const some = lines.slice(measured.length, measured.length + experiment.evaluation.problemsAtOnce)
-          const effects = await effectsOf(some, authors, arm.protocol)
+          const effects = await effectsOf(
+            some.map((line) => playedAgain(line, authors, arm.protocol)),
+            {
+              authors,
+              protocol: arm.protocol,
+              sampling: evaluationSampling(arm.protocol, experiment.evaluation.sampling),
+              readTokens: experiment.board.readTokens,
+            },
+          )
           bytes = await appendInfluence(
             folder,
             bytes,
@@ -110,54 +120,18 @@ export async function measureInfluence(
     const together = episodes.map((episode, i) => ({ episode, effects: measured[i] }))
     return { job: job.name, problems: lines.length, ...summariseInfluence(together, seats) }
   }
+}
 
-  /** The effects of each line's posts on those that read them. */
-  async function effectsOf(
-    lines: readonly RolloutLine[],
-    authors: ReadonlyMap<string, JobAuthor>,
-    protocol: Experiment['arms'][string]['protocol'],
-  ): Promise<Effect[][]> {
-    const played = lines.map(({ problem, rounds }): Played<Rollout> => {
-      const traces = rounds.map((posts) =>
-        posts.map(({ seat, text, cut }): Rollout => {
-          const { tokenizer } = authors.get(protocol.seats[seat].policy)!
-          const tokens = tokenizer.encode(text)
-          const completion = cut || tokenizer.stop.length === 0 ? tokens : [...tokens, tokenizer.stop[0]]
-          return { prompt: [], completion, logprobs: [] }
-        }),
-      )
-      return {
-        problem: problem as Problem,
-        board: 0,
-        episode: { problemId: problem.id, rounds },
-        traces,
-      }
-    })
-    const asks = played.flatMap((one) =>
-      one.episode.rounds.flatMap((posts, round) =>
-        posts
-          // An empty text has no probability to change.
-          .filter((_, i) => one.traces[round][i].completion.length > 0)
-          .flatMap(({ seat, reads }) => {
-            const post: Ref = [round, seat]
-            return [[], ...reads.map((note) => [note])].map((without) => ({ played: one, post, without }))
-          }),
-      ),
-    )
-    const scores = await scoreWithout(asks, {
-      authors,
-      protocol,
-      sampling: evaluationSampling(protocol, experiment.evaluation.sampling),
-      readTokens: experiment.board.readTokens,
-    })
-    const effects = new Map(played.map((one): [Played<Rollout>, Effect[]] => [one, []]))
-    let whole = 0
-    asks.forEach(({ played: one, post, without: [note] }, i) => {
-      if (note === undefined) whole = scores[i]
-      else effects.get(one)!.push({ note, post, change: whole - scores[i] })
-    })
-    return [...effects.values()]
-  }
+/** A kept board with the tokens of its texts. */
+function playedAgain(
+  { problem, rounds }: RolloutLine,
+  authors: ReadonlyMap<string, JobAuthor>,
+  protocol: Protocol,
+): Played<Rollout> {
+  const traces = rounds.map((posts) =>
+    posts.map(({ seat, text, cut }) => traceOf(authors.get(protocol.seats[seat].policy)!, text, cut)),
+  )
+  return { problem: problem as Problem, board: 0, episode: { problemId: problem.id, rounds }, traces }
 }
 
 const plain = ({ note, post, change }: Effect) => ({

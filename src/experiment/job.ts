@@ -2,8 +2,7 @@
  * One job of an experiment: an evaluation of the untrained model, or one arm trained with one seed and evaluated. Runs it
  * against engines; what it leaves is kept by record/job-log.ts, from which it goes on after a kill at any moment.
  */
-import { mkdir } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { finalScores } from '../board/counts.ts'
 import { type Played, type PlayOptions, play } from '../board/play.ts'
 import { type Author, policyWriter, type Rollout } from '../board/policy-writer.ts'
@@ -12,12 +11,15 @@ import type { Episode } from '../board/types.ts'
 import { adapterShape } from '../engine/checkpoint/adapter.ts'
 import { UserError } from '../errors.ts'
 import type { DownloadProgress } from '../hub/locate.ts'
+import { mkdir } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { seedOf } from '../random.ts'
 import { type Expected, type JobLog, openJobLog, readJob } from '../record/job-log.ts'
 import type { Job } from '../record/plan.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { EpisodeCredit } from '../train/credit/types.ts'
+import type { Learner } from '../train/distance.ts'
 import { isTrainingOver, tokensOf, trainSteps } from '../train/loop.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
@@ -106,8 +108,9 @@ async function train(
   let started = performance.now()
   const before = log.progress()
   const spent = { ...before.tokens }
+  const learners = await withStarts(context, arm, authors)
   const loop = trainSteps({
-    authors,
+    authors: learners,
     protocol: arm.protocol,
     credit: arm.credit,
     sampling: arm.sampling,
@@ -135,7 +138,7 @@ async function train(
         for (const [name, { policy, trained: learns }] of authors) {
           if (!learns) continue
           const own = adapterFolder(folder, name, arm)
-          await mkdir(own, { recursive: true })
+          await mkdir(own)
           await policy.save(own, { interim: !trained })
         }
       })
@@ -149,7 +152,36 @@ async function train(
     const { steps } = log.progress()
     const kept = steps > 0 ? ` The state after step ${steps} is kept in ${job}.` : ''
     throw new UserError(`step ${steps + 1} failed: ${why}.${kept}`.replace(/\.\./g, '.'), { cause: error })
+  } finally {
+    for (const { start } of learners.values()) start?.dispose()
   }
+}
+
+/**
+ * The authors with those that learn as they were before training: the base, or the adapter that they began with. Not on
+ * servers, which ask for payment for each text that is scored, and score at temperature 1 alone.
+ */
+async function withStarts(
+  { engines, experiment }: JobContext,
+  { policies }: Arm,
+  authors: ReadonlyMap<string, JobAuthor>,
+): Promise<ReadonlyMap<string, Learner>> {
+  if (experiment.engine.name !== 'onnx') return authors
+  const learners = new Map<string, Learner>()
+  for (const [name, author] of authors) {
+    if (!author.trained) {
+      learners.set(name, author)
+      continue
+    }
+    const { model, adapter } = policies[name]
+    const engine = await engines.of(model)
+    const start = await engine.createPolicy(
+      adapter === null ? {} : { lora: { ...(await adapterShape(adapter)), seed: 0 } },
+    )
+    if (adapter !== null) await start.load(adapter)
+    learners.set(name, { ...author, start })
+  }
+  return learners
 }
 
 async function evaluate(

@@ -2,7 +2,6 @@
  * What an experiment could see and what that would cost: before a run from a short timing of the engine or from an
  * earlier run, after one from its own results. Asks an engine or reads a run folder; writes nothing.
  */
-import { performance } from 'node:perf_hooks'
 import { finalScores } from '../board/counts.ts'
 import { play } from '../board/play.ts'
 import { policyWriter } from '../board/policy-writer.ts'

@@ -1,8 +1,9 @@
 /** An experiment as its run folder records it: all that decides what its jobs compute, as plain data. */
-import { arch, cpus, platform, totalmem } from 'node:os'
-import { join } from 'node:path'
+
 import { protocolRecord } from '../board/protocol.ts'
 import { adapterFingerprint } from '../engine/checkpoint/fingerprint.ts'
+import { builtInModel, machine } from '../platform/machine.ts'
+import { join } from '../platform/path.ts'
 import {
   type ArmRecord,
   type History,
@@ -13,7 +14,7 @@ import {
 } from '../record/schema.ts'
 import type { Problem, Split } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
-import { builtInModel, type Experiment } from './config.ts'
+import type { Experiment } from './config.ts'
 import { decidingVersions, type FoundModels, sha256, versions } from './engine.ts'
 
 /** The whole of experiment.json. Seeds are no part of the identity: adding one pays for that one alone. */
@@ -32,12 +33,7 @@ export async function recordOf(experiment: Experiment, found: FoundModels, split
     seeds,
     model: modelName(model),
     versions: versions(experiment),
-    machine: {
-      processor: cpus()[0]?.model ?? 'unknown',
-      cores: cpus().length,
-      memoryGiB: Math.round(totalmem() / 2 ** 30),
-      system: `${platform()} ${arch()}`,
-    },
+    machine: machine(),
   }
 }
 

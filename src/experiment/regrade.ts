@@ -6,17 +6,19 @@
  * none would, the run is the one that the new verifier would have made, and may be continued with it. Where some
  * would, `run` goes on refusing the folder: its policies were trained for another verifier.
  */
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { UserError } from '../errors.ts'
 import { mathGrader } from '../grade/grader.ts'
 import type { Grader } from '../grade/types.ts'
+import { readdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
+import { graderName } from '../record/facts.ts'
 import { readRecord, recordText } from '../record/folder.ts'
 import { progressText, readJob, readProgress, withRollouts } from '../record/job-log.ts'
 import { lockFolder } from '../record/lock.ts'
 import { isJobFolder } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
-import { graderName, type Regrade, type RolloutLine, type RunRecord } from '../record/schema.ts'
+import type { Regrade, RolloutLine, RunRecord } from '../record/schema.ts'
 import { replaceFiles, settle } from '../record/staged.ts'
 import { writeReport } from '../report/html.ts'
 import { oneMore } from '../stats/looks.ts'

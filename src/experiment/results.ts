@@ -5,6 +5,7 @@
 import { countEpisodes, finalScores } from '../board/counts.ts'
 import type { Final } from '../board/protocol.ts'
 import type { Episode } from '../board/types.ts'
+import { evaluationFacts } from '../record/facts.ts'
 import { planBases } from '../record/plan.ts'
 import type {
   ArmResult,
@@ -15,10 +16,9 @@ import type {
   Trace,
   TrainingResult,
 } from '../record/results.ts'
-import { type ArmRecord, graderName, type RunRecord, schemaVersion } from '../record/schema.ts'
+import { type ArmRecord, type RunRecord, schemaVersion } from '../record/schema.ts'
 import {
   compareFamily,
-  type EvaluationFacts,
   type FamilyInput,
   hackScan,
   noiseBand,
@@ -191,37 +191,21 @@ export function familyOf(record: RunRecord, outcomes: readonly JobOutcome[]): Fa
     arms: Object.fromEntries(names.map((name) => [name, ofArm(name).map((one) => scores(record, one))])),
     pairs,
     baseRuns: baseRuns(record, outcomes),
-    facts: Object.fromEntries(names.map((name) => [name, evaluationFacts(record, name, ofArm(name))])),
+    facts: Object.fromEntries(
+      names.map((name) => [name, evaluationFacts(record.identity, name, cutShare(ofArm(name)))]),
+    ),
     alpha: record.looks && lookAlpha(record.looks),
   }
 }
+
+export const cutShare = (outcomes: readonly JobOutcome[]): number =>
+  mean(outcomes.map(({ episodes }) => countEpisodes(episodes).repliesCut))
 
 /** pass@1 of each evaluation of the untrained model under the baseline's protocol. */
 export function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
   const { final } = record.identity.arms[record.baseline].protocol
   const [{ name }] = planBases(record)
   return baseOutcomes(outcomes, name).map(({ episodes }) => passAt(rewards(episodes, final)).passAt1.value)
-}
-
-/** How an arm's evaluations were drawn and graded. */
-export function evaluationFacts(
-  { identity: { shared, arms } }: RunRecord,
-  arm: string,
-  outcomes: readonly JobOutcome[],
-): EvaluationFacts {
-  const { rounds } = arms[arm].protocol
-  const { sampling, readTokens } = shared.evaluation
-  const last = { ...sampling, ...rounds[rounds.length - 1].sampling.evaluation }
-  return {
-    grader: graderName(shared.grader),
-    sampling: {
-      'prompt tokens': readTokens ?? 'all that fit',
-      'final temperature': last.temperature,
-      'final top-p': last.topP,
-      'final tokens': rounds[rounds.length - 1].maxTokens,
-    },
-    cutShare: mean(outcomes.map(({ episodes }) => countEpisodes(episodes).repliesCut)),
-  }
 }
 
 function contrastResults({ record, failed }: RunFacts, outcomes: readonly JobOutcome[]): ContrastResult[] {

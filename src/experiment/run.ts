@@ -2,10 +2,10 @@
  * Runs an experiment into a folder: opens or continues the folder, runs every job that is not finished, and writes
  * what was found. The same call again pays only for what is missing; an arm or a seed more pays for that alone.
  */
-import { setMaxListeners } from 'node:events'
-import { join } from 'node:path'
-import { inspect } from 'node:util'
+
 import { LostError, UserError } from '../errors.ts'
+import { allowListeners, wholeStory } from '../platform/machine.ts'
+import { join } from '../platform/path.ts'
 import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.ts'
 import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
@@ -36,6 +36,8 @@ export interface RunOptions {
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
+  /** In which order jobs are begun; that of the plan unless told. The results do not depend on it. */
+  order?: (jobs: readonly Job[]) => Job[]
   /** Runs one job; in this process unless told. */
   runJob?: typeof runJob
   /** Opens an engine; the one that the experiment names unless told. */
@@ -158,6 +160,7 @@ async function withRun<T>(
           isLeft,
           atWork,
           atOnce: options.jobs ?? 1,
+          order: options.order ?? ((jobs) => [...jobs]),
           perform: options.runJob ?? runJob,
         }),
     })
@@ -175,12 +178,14 @@ async function runJobs(
     isLeft,
     atWork,
     atOnce,
+    order,
     perform,
   }: {
     context: JobContext
     isLeft: (job: Job) => Promise<boolean>
     atWork: RunFolder['atWork']
     atOnce: number
+    order: NonNullable<RunOptions['order']>
     perform: typeof runJob
   },
 ): Promise<Failed> {
@@ -198,16 +203,17 @@ async function runJobs(
     })),
   })
   const failed: Failed = []
-  const queue: Job[] = []
+  const left: Job[] = []
   const whole = { problems: holdout.map(({ id }) => id), checkpoint: true }
   for (const job of jobs.filter(({ name }) => !finished.has(name))) {
     if (await isLeft(job)) {
-      queue.push(job)
+      left.push(job)
       continue
     }
     onEvent({ type: 'job', job: job.name, state: 'kept' })
     finished.set(job.name, await readOutcome(folder, job, whole))
   }
+  const queue = order(left)
   const moved = new Set<Job>()
 
   async function take(job: Job): Promise<void> {
@@ -228,7 +234,7 @@ async function runJobs(
         onEvent({ type: 'notice', text })
         return
       }
-      await writeJobError(join(folder, job.name), inspect(error))
+      await writeJobError(join(folder, job.name), wholeStory(error))
       failed.push({ job: job.name, why })
       onEvent({ type: 'job', job: job.name, state: 'failed', why })
     } finally {
@@ -241,7 +247,7 @@ async function runJobs(
   }
 
   // Each job at work listens for the end.
-  if (signal) setMaxListeners(0, signal)
+  if (signal) allowListeners(signal)
   // All are waited for, so that none goes on behind a run that is stopped.
   const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, queue.length) }, work))
   for (const each of ended) if (each.status === 'rejected') throw each.reason

@@ -2,8 +2,9 @@
  * A run folder read back without the experiment that made it: what it says of itself, its results and its finished
  * jobs. Reads only.
  */
-import { join } from 'node:path'
+
 import { UserError } from '../errors.ts'
+import { join } from '../platform/path.ts'
 import { readRecord, readResults } from '../record/folder.ts'
 import { beginning, readProgress } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs } from '../record/plan.ts'

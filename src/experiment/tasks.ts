@@ -1,6 +1,7 @@
 /** Which task a name on the command line means, and how an experiment's own task is made smaller. Reads no problems. */
-import { join } from 'node:path'
+
 import { UserError } from '../errors.ts'
+import { join } from '../platform/path.ts'
 import { clues } from '../tasks/clues.ts'
 import { fromFile } from '../tasks/from-file.ts'
 import { insight } from '../tasks/insight.ts'

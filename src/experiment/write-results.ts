@@ -1,8 +1,10 @@
 /** The files that say what a run found: results.json, and the texts and the page made from it. */
-import { join } from 'node:path'
+
 import { writeFileAtomic } from '../files.ts'
+import { join } from '../platform/path.ts'
 import { resultsText } from '../record/folder.ts'
 import type { Results } from '../record/results.ts'
+import { hasPage } from '../report/built.ts'
 import { writeReport } from '../report/html.ts'
 import { post } from '../report/post.ts'
 import { tableMarkdown } from '../report/table.ts'
@@ -16,8 +18,8 @@ export function resultTexts(results: Results): [name: string, text: string][] {
   ]
 }
 
-/** Writes all of them, and report.html. */
+/** Writes all of them, and report.html where its page is to be had. */
 export async function writeResults(folder: string, results: Results): Promise<void> {
   for (const [name, text] of resultTexts(results)) await writeFileAtomic(join(folder, name), text)
-  await writeReport(folder)
+  if (hasPage()) await writeReport(folder)
 }

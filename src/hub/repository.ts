@@ -33,10 +33,10 @@ import {
   fetchWithRetries,
   piecesOf,
   type RetryOptions,
-  shown,
   waitNotices,
   whyUnanswered,
 } from '../http.ts'
+import { shown } from '../printable.ts'
 
 export interface HubSettings {
   /** Where the hub is, without a slash at the end. */

@@ -2,12 +2,10 @@
  * The run folder: opens a new one, or continues one that an equal configuration made, and never mixes two. Touches
  * the file system only.
  */
-import { rmSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import {
+  codeOf,
   jsonText,
   makeFolder,
   readFailure,
@@ -17,9 +15,11 @@ import {
   writeFileAtomic,
   writeJsonAtomic,
 } from '../files.ts'
+import { discard, readdir } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { parseSealed, sealed } from '../sealed.ts'
 import { isHeld, isLock, lockFolder } from './lock.ts'
-import { armName, isJobFolder, planBases, planJobs } from './plan.ts'
+import { armName, arrivals, isJobFolder, planBases, planJobs } from './plan.ts'
 import { type Results, resultsSchema } from './results.ts'
 import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
 import { settle } from './staged.ts'
@@ -126,10 +126,12 @@ export async function openRunFolder(
     await remove(join(path, runningFile))
     const earlier = (await namesIn(path)).includes(recordFile) ? await readRecord(path) : null
     const { shared, arms } = record.identity
+    const came = arrivals(earlier, record)
     let current: RunRecord = {
       ...(earlier?.command && { command: earlier.command }),
       ...record,
       identity: { shared, arms: { ...earlier?.identity.arms, ...arms } },
+      ...(came && { came }),
       ...(earlier?.history && { history: earlier.history }),
     }
     const update = async (changes: Partial<RunRecord>) => {
@@ -146,11 +148,8 @@ export async function openRunFolder(
       update,
       atWork: toldAtWork(path),
       release() {
-        try {
-          rmSync(join(path, runningFile), { force: true })
-        } catch {
-          // Whoever opens the folder next removes it; until then it says nothing, since nobody holds the lock.
-        }
+        // Where that fails whoever opens the folder next removes it; it says nothing while nobody holds the lock.
+        discard(join(path, runningFile))
         release()
       },
     }
@@ -209,7 +208,7 @@ async function namesIn(path: string): Promise<string[]> {
   try {
     return await readdir(path)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === 'ENOENT') return []
     // A file, or below one: nothing can be made there.
     throw code === 'ENOTDIR' ? writeFailure(path, error) : readFailure(path, error)
@@ -268,11 +267,11 @@ async function checkOurs(path: string): Promise<{ text: string; value: Record<st
 
 /** What no schema says of a record: names that it uses are among those that it has, and none leads anywhere. */
 function faultOf(record: RunRecord): string | null {
-  const { arms, baseline, contrasts, seeds, identity } = record
+  const { arms, baseline, came = [], contrasts, seeds, identity } = record
   const known = Object.keys(identity.arms)
   const odd = known.find((name) => !armName.test(name))
   if (odd !== undefined) return `no arm can be named ${JSON.stringify(odd)}`
-  const used = [...arms, baseline, ...contrasts.flatMap(({ arm, against }) => [arm, against])]
+  const used = [...arms, baseline, ...came, ...contrasts.flatMap(({ arm, against }) => [arm, against])]
   const unknown = used.find((name) => !known.includes(name))
   if (unknown !== undefined) return `it has no arm ${JSON.stringify(unknown)}`
   if (new Set(arms).size < arms.length) return 'an arm stands twice'

@@ -3,17 +3,19 @@
  * Kept beside the job's logs and no part of its progress: it can be deleted and measured again. A last line that was cut
  * short is measured anew.
  */
-import { join } from 'node:path'
 import { z } from 'zod'
+import { utf8 } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import { appendAt, readRegular } from '../files.ts'
+import { join } from '../platform/path.ts'
 import { refSchema } from './schema.ts'
 
-const lineSchema = z.strictObject({
+/** A line of influence.jsonl. */
+export const influenceSchema = z.strictObject({
   problem: z.string(),
   effects: z.array(z.strictObject({ note: refSchema, post: refSchema, change: z.number() })),
 })
-export type InfluenceLine = z.infer<typeof lineSchema>
+export type InfluenceLine = z.infer<typeof influenceSchema>
 
 export const influenceFile = 'influence.jsonl'
 
@@ -36,7 +38,7 @@ export async function readInfluence(
     .slice(0, -1)
     .map((row, i): InfluenceLine => {
       try {
-        const line = lineSchema.parse(JSON.parse(row))
+        const line = influenceSchema.parse(JSON.parse(row))
         if (line.problem === problems[i]) return line
       } catch {
         // Said below, whatever it was.
@@ -45,7 +47,7 @@ export async function readInfluence(
         `Line ${i + 1} of ${path} is not what it should be: delete the file and measure again.`,
       )
     })
-  return { lines, bytes: Buffer.byteLength(whole) }
+  return { lines, bytes: utf8(whole).length }
 }
 
 /** Adds lines behind the first `bytes`; returns how long the file is then. */

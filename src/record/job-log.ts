@@ -13,10 +13,8 @@
  * again from the same seeds. So a job interrupted anywhere ends with the same lines as one that was not. Whatever else is
  * not as progress.json says is damage: it is named, and nothing is changed.
  */
-import { createHash, type Hash } from 'node:crypto'
-import { lstat, readdir } from 'node:fs/promises'
-import { basename, join } from 'node:path'
 import type { z } from 'zod'
+import { hex, textOf, utf8 } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import {
   appendAt,
@@ -32,6 +30,9 @@ import {
   remove,
   writeFileAtomic,
 } from '../files.ts'
+import { entries, lstat, readdir } from '../platform/files.ts'
+import { type Hash, sha256 } from '../platform/hash.ts'
+import { basename, join } from '../platform/path.ts'
 import { parseSealed, sealed } from '../sealed.ts'
 import { removeScratch } from './folder.ts'
 import { Damage, type LogPosition, logStart, readLog } from './lines.ts'
@@ -78,7 +79,7 @@ export interface JobRecord {
 
 /** How a job begins. `trains`: whether anything is to be trained. */
 export function beginning(trains: boolean): Progress {
-  const nothing = hexOf(createHash('sha256'))
+  const nothing = hexOf(sha256())
   return {
     schemaVersion,
     steps: 0,
@@ -153,16 +154,16 @@ export async function openJobLog(folder: string, { trains }: { trains: boolean }
   /** Adds lines to the logs, and gives what of the progress follows from that, and what makes it so. */
   async function append(added: Partial<Record<LogName, string>>) {
     const bytes = { ...progress.bytes }
-    const sha256 = { ...progress.sha256 }
+    const digests = { ...progress.sha256 }
     const next = { ...hashes }
     for (const name of logs) {
       const text = added[name]
       if (text === undefined) continue
       bytes[name] = await appendAt(paths[name], bytes[name], text)
       next[name] = hashes[name].copy().update(text)
-      sha256[name] = hexOf(next[name])
+      digests[name] = hexOf(next[name])
     }
-    return { bytes, sha256, kept: () => Object.assign(hashes, next) }
+    return { bytes, sha256: digests, kept: () => Object.assign(hashes, next) }
   }
 
   return {
@@ -313,9 +314,9 @@ export function withRollouts(
   rollouts: readonly RolloutLine[],
 ): { text: string; progress: Progress } {
   const text = linesText(rollouts)
-  const bytes = { ...progress.bytes, rollouts: Buffer.byteLength(text) }
-  const sha256 = { ...progress.sha256, rollouts: hexOf(createHash('sha256').update(text)) }
-  return { text, progress: { ...progress, bytes, sha256 } }
+  const bytes = { ...progress.bytes, rollouts: utf8(text).length }
+  const digests = { ...progress.sha256, rollouts: hexOf(sha256().update(text)) }
+  return { text, progress: { ...progress, bytes, sha256: digests } }
 }
 
 /** progress.json of the job of that name. */
@@ -332,7 +333,7 @@ function readChecked(
   folder: string,
   name: LogName,
   progress: Progress,
-  take: (line: Buffer) => void,
+  take: (line: Uint8Array) => void,
 ): Promise<LogPosition> {
   return readAdded(folder, name, logStart(), progress, take)
 }
@@ -349,14 +350,14 @@ export async function readAdded(
   folder: string,
   name: LogName,
   from: LogPosition,
-  { bytes, sha256 }: Progress,
-  take: (line: Buffer, start: number) => void,
+  { bytes, sha256: digests }: Progress,
+  take: (line: Uint8Array, start: number) => void,
 ): Promise<LogPosition> {
   const path = join(folder, logFile(name))
   try {
     // Also where no byte of it counts: whatever else stands there would be written through.
     await hasBytes(folder, logFile(name))
-    return await readLog(path, from, { bytes: bytes[name], sha256: sha256[name] }, (line, start, number) => {
+    return await readLog(path, from, { bytes: bytes[name], sha256: digests[name] }, (line, start, number) => {
       try {
         take(line, start)
       } catch (error) {
@@ -369,10 +370,10 @@ export async function readAdded(
 }
 
 /** A line of a log as a checked value. @throws Damage. */
-export function parseLine<T>(line: Buffer, schema: z.ZodType<T>): T {
+export function parseLine<T>(line: Uint8Array, schema: z.ZodType<T>): T {
   let value: unknown
   try {
-    value = JSON.parse(line.toString('utf8'))
+    value = JSON.parse(textOf(line))
   } catch {
     throw new Damage('it is not JSON')
   }
@@ -429,7 +430,7 @@ async function checkCheckpoint(folder: string, { steps, checkpoint }: Progress):
 async function digestsIn(root: string): Promise<Record<string, Digest>> {
   const paths: string[] = []
   const walk = async (path: string) => {
-    for (const entry of await readdir(join(root, path), { withFileTypes: true })) {
+    for (const entry of await entries(join(root, path))) {
       const inside = path === '' ? entry.name : `${path}/${entry.name}`
       if (entry.isDirectory()) await walk(inside)
       else paths.push(inside)
@@ -472,4 +473,4 @@ function damaged(folder: string, path: string, what: string): UserError {
 
 const named = (id: string | undefined): string => (id === undefined ? 'no problem' : JSON.stringify(id))
 
-const hexOf = (hash: Hash): string => hash.copy().digest('hex')
+const hexOf = (hash: Hash): string => hex(hash.copy().digest())

@@ -3,8 +3,9 @@
  * SHA-256. Read in one pass, a line at a time, from the start or from where an earlier reader stopped. Touches that file
  * only, and changes nothing.
  */
-import { createHash, type Hash } from 'node:crypto'
+import { concat, hex } from '../bytes.ts'
 import { type Digest, isAbsence, openRegular, readFailure } from '../files.ts'
+import { type Hash, sha256 } from '../platform/hash.ts'
 
 /** How far a log was read; `hash` is of all bytes so far. */
 export interface LogPosition {
@@ -13,7 +14,7 @@ export interface LogPosition {
   hash: Hash
 }
 
-export const logStart = (): LogPosition => ({ bytes: 0, lines: 0, hash: createHash('sha256') })
+export const logStart = (): LogPosition => ({ bytes: 0, lines: 0, hash: sha256() })
 
 /** What is wrong with a log, in words that follow "is damaged (". */
 export class Damage extends Error {
@@ -34,17 +35,17 @@ export async function readLog(
   path: string,
   from: LogPosition,
   to: Digest,
-  take: (line: Buffer, start: number, number: number) => void,
+  take: (line: Uint8Array, start: number, number: number) => void,
 ): Promise<LogPosition> {
   const hash = from.hash.copy()
   let { bytes: start, lines } = from
-  let rest: Buffer[] = []
+  let rest: Uint8Array[] = []
   let waiting = 0
   for await (const part of partsOf(path, from.bytes, to.bytes)) {
     hash.update(part)
     let chunk = part
     for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10)) {
-      const line = waiting === 0 ? chunk.subarray(0, end) : Buffer.concat([...rest, chunk.subarray(0, end)])
+      const line = waiting === 0 ? chunk.subarray(0, end) : concat([...rest, chunk.subarray(0, end)])
       rest = []
       waiting = 0
       lines++
@@ -57,14 +58,14 @@ export async function readLog(
     if (waiting > longestLine) throw new Damage(`line ${lines + 1} has more than ${longestLine} bytes`)
   }
   if (waiting > 0) throw new Damage(`line ${lines + 1} has no end`)
-  if (hash.copy().digest('hex') !== to.sha256) {
+  if (hex(hash.copy().digest()) !== to.sha256) {
     throw new Damage('it is not what was written: the checksum in progress.json is another')
   }
   return { bytes: to.bytes, lines, hash }
 }
 
 /** The bytes of a file between two offsets, a part at a time. */
-async function* partsOf(path: string, from: number, to: number): AsyncGenerator<Buffer> {
+async function* partsOf(path: string, from: number, to: number): AsyncGenerator<Uint8Array> {
   if (to <= from) return
   try {
     const file = await openRegular(path)
@@ -72,8 +73,8 @@ async function* partsOf(path: string, from: number, to: number): AsyncGenerator<
       const { size } = await file.stat()
       if (size < to) throw new Damage(`it has ${size} bytes and progress.json counts ${to}`)
       for (let position = from; position < to; ) {
-        const buffer = Buffer.allocUnsafe(Math.min(1 << 20, to - position))
-        const { bytesRead } = await file.read({ buffer, position })
+        const buffer = new Uint8Array(Math.min(1 << 20, to - position))
+        const { bytesRead } = await file.read(buffer, 0, buffer.length, position)
         if (bytesRead === 0) throw new Damage('it became shorter while it was read')
         position += bytesRead
         yield buffer.subarray(0, bytesRead)

@@ -2,12 +2,10 @@
  * Makes one run of the folders in which its shards were run. Touches the file system only; of the folders that it reads
  * it changes nothing.
  */
-import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
-import { copyFile, rename, truncate } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
 import { UserError } from '../errors.ts'
-import { isRealFolder, makeFolder, remove, writeFailure } from '../files.ts'
+import { appendAt, isRealFolder, makeFolder, remove, writeFailure } from '../files.ts'
+import { copyFile, rename } from '../platform/files.ts'
+import { dirname, join } from '../platform/path.ts'
 import { differences, openRunFolder, type RunFolder, readRecord } from './folder.ts'
 import { jobFiles, jobLogs, readJob, readProgress } from './job-log.ts'
 import { isHeld } from './lock.ts'
@@ -36,9 +34,16 @@ export async function mergeRuns(folders: readonly string[], out: string): Promis
   const records = await Promise.all(folders.map(readSettled))
   const [{ shard: _, ...record }, ...others] = records
   for (const [i, other] of others.entries()) {
-    const changes = ['identity', 'arms', 'baseline', 'contrasts', 'seeds', 'looks', 'history'].flatMap(
-      (field) => differences(record[field], other[field], field),
-    )
+    const changes = [
+      'identity',
+      'arms',
+      'baseline',
+      'came',
+      'contrasts',
+      'seeds',
+      'looks',
+      'history',
+    ].flatMap((field) => differences(record[field], other[field], field))
     if (changes.length > 0) {
       throw new UserError(
         `${folders[0]} and ${folders[i + 1]} are not of one run (${changes.slice(0, 4).join('; ')}` +
@@ -119,14 +124,14 @@ function refuseOther(name: string, one: Progress, other: Progress, folders: read
 
 /** Copies a job's files into a folder that appears whole. */
 async function copyJob(from: string, to: string, progress: Progress): Promise<void> {
-  const draft = join(dirname(to), `.merge.${randomUUID()}.tmp`)
+  const draft = join(dirname(to), `.merge.${crypto.randomUUID()}.tmp`)
   try {
     for (const path of jobFiles(progress)) {
       await makeFolder(dirname(join(draft, path)))
-      await copyFile(join(from, path), join(draft, path), constants.COPYFILE_FICLONE)
+      await copyFile(join(from, path), join(draft, path))
     }
     // What a kill left beyond the progress stays behind.
-    for (const [path, bytes] of jobLogs(progress)) await truncate(join(draft, path), bytes)
+    for (const [path, bytes] of jobLogs(progress)) await appendAt(join(draft, path), bytes, '')
     // One that was begun and left nothing.
     if (await isRealFolder(to)) await remove(to)
     await rename(draft, to)

@@ -6,12 +6,11 @@
  * A folder may come from anywhere, its list too: before anything is moved, all that it names must be plain paths inside
  * the folder, reached through no symbolic link, and what was staged must be what was written.
  */
-import { createHash } from 'node:crypto'
-import { rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
 import { z } from 'zod'
+import { hex } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import {
+  codeOf,
   digestFile,
   isRealFolder,
   jsonText,
@@ -23,6 +22,9 @@ import {
   writeFailure,
   writeFileAtomic,
 } from '../files.ts'
+import { rename } from '../platform/files.ts'
+import { sha256 as hashing } from '../platform/hash.ts'
+import { dirname, join } from '../platform/path.ts'
 
 const stage = '.staged'
 const list = join(stage, 'list.json')
@@ -103,9 +105,9 @@ async function checkPaths(folder: string, { files, removed }: List): Promise<voi
         throw refusal(folder, `there is no folder ${above} for ${path}`)
     }
     const target = join(folder, path)
-    const file = await openRegular(target).catch((error: NodeJS.ErrnoException) => {
+    const file = await openRegular(target).catch((error: unknown) => {
       // Made by this change, or removed by it already; one that may not be read may still be replaced.
-      if (error.code === 'ENOENT' || error.code === 'EACCES') return null
+      if (['ENOENT', 'EACCES'].includes(codeOf(error) ?? '')) return null
       throw error
     })
     await file?.close()
@@ -131,4 +133,4 @@ function refusal(folder: string, what: string): UserError {
   )
 }
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+const sha256 = (text: string): string => hex(hashing().update(text).digest())

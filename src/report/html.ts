@@ -3,17 +3,14 @@
  * can draw at once; the boards' texts follow in compressed blocks, which the page unpacks one at a time as they are
  * read. Reads the run folder and writes that one file.
  */
-import type { FileHandle } from 'node:fs/promises'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { constants, deflateRaw } from 'node:zlib'
+import { base64, utf8 } from '../bytes.ts'
 import { writeAtomically } from '../files.ts'
+import type { FileHandle } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 import { flagStarts, layoutOf } from '../view/flags.ts'
 import { openRun, type RunIndex } from '../view/run-index.ts'
 import type { BoardColumns, BoardText, RunView } from '../view/types.ts'
 import { dataElement, pageEnd, pageStart, readPage } from './page.ts'
-
-const deflate = promisify(deflateRaw)
 
 /** Text of a block, in characters: large enough to compress well, small enough to unpack in a few milliseconds. */
 const BLOCK = 1 << 18
@@ -62,7 +59,12 @@ function readingOrder({ step, problem, job }: BoardColumns): number[] {
   return numbers.sort((a, b) => (rank(a) === rank(b) ? job[a] - job[b] || a - b : rank(a) - rank(b)))
 }
 
-function reordered(columns: BoardColumns, order: readonly number[], { jobs, sides }: RunView): BoardColumns {
+/** The boards of these numbers, in that order. */
+export function reordered(
+  columns: BoardColumns,
+  order: readonly number[],
+  { jobs, sides }: RunView,
+): BoardColumns {
   const { job, step, problem, flags, problems } = columns
   const widths = sides.map((side) => layoutOf(side).width)
   const starts = flagStarts(
@@ -97,7 +99,10 @@ async function* blocks(
   if (block.texts.length > 0) yield block
 }
 
-async function compress(value: unknown): Promise<string> {
-  const packed = await deflate(JSON.stringify(value), { level: constants.Z_BEST_SPEED + 5 })
-  return packed.toString('base64')
+/** As the page unpacks it: JSON, deflated, in base64. */
+export async function compress(value: unknown): Promise<string> {
+  const packed = new Blob([utf8(JSON.stringify(value))])
+    .stream()
+    .pipeThrough(new CompressionStream('deflate-raw'))
+  return base64(new Uint8Array(await new Response(packed).arrayBuffer()))
 }

@@ -2,14 +2,10 @@
  * The page that the report and the server share: the built user interface (src/web) with its style and script in
  * line, under a content security policy that lets nothing else run. Reads the built files; writes nothing.
  */
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
-import { UserError } from '../errors.ts'
+import { base64 } from '../bytes.ts'
+import { sha256 } from '../platform/hash.ts'
 import type { PageMode } from '../view/types.ts'
-
-/** The build's folder, the same from src/report and from dist/report. */
-const built = fileURLToPath(new URL('../../dist/web/', import.meta.url))
+import { builtFile } from './built.ts'
 
 /**
  * The hash of the one style element that the plotting library adds to each figure. A new version of it may write
@@ -22,13 +18,9 @@ export interface Page {
   style: string
 }
 
-/** @throws UserError where the package was not built. */
+/** @throws UserError where the built files are not to be had. */
 export async function readPage(): Promise<Page> {
-  const read = (name: string) =>
-    readFile(`${built}${name}`, 'utf8').catch(() => {
-      throw new UserError(`The page's ${name} is missing from ${built}: run npm run build.`)
-    })
-  const [script, style] = await Promise.all([read('app.js'), read('app.css')])
+  const [script, style] = await Promise.all([builtFile('app.js'), builtFile('app.css')])
   // Neither may hold the tag that would end its own element.
   return {
     script: script.replaceAll('</script', '<\\/script'),
@@ -36,7 +28,7 @@ export async function readPage(): Promise<Page> {
   }
 }
 
-const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+const hash = (text: string) => `'sha256-${base64(sha256().update(text).digest())}'`
 
 /** The policy: the page's own script and styles, and connections to `connect`. */
 export function contentPolicy({ script, style }: Page, connect: "'none'" | "'self'"): string {

@@ -1,7 +1,8 @@
 /** Checks of an engine through its contract alone, so that they hold for every engine and provider. */
-import { join } from 'node:path'
+
 import { openSafetensors } from '../engine/checkpoint/safetensors.ts'
 import type { AdamOptions, Engine, Policy, PolicyDatum, PolicyLoss } from '../engine/contract.ts'
+import { join } from '../platform/path.ts'
 import { random } from '../random.ts'
 
 const temperature = 0.9

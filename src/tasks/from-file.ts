@@ -2,10 +2,11 @@
  * Tasks from files of rows, JSON Lines or Parquet, in GSM8K's schema, and `parts` where a row has some. Reads the files named, nothing else. Every
  * problem must have a question and a gold answer; a row without says its number and why.
  */
-import { readFile } from 'node:fs/promises'
-import { basename } from 'node:path'
+
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
+import { readFile } from '../platform/files.ts'
+import { basename } from '../platform/path.ts'
 import { decodeText } from '../text-file.ts'
 import { parseExactJson } from './exact-json.ts'
 import { readParquet } from './parquet.ts'
@@ -76,7 +77,7 @@ export function parseJsonLines(text: string, path: string): Problem[] {
 
 /** The bytes of a task file, as text. Throws UserError where it cannot be read or is no UTF-8 text. */
 export async function readText(path: string): Promise<string> {
-  let bytes: Buffer
+  let bytes: Uint8Array
   try {
     bytes = await readFile(path)
   } catch (error) {

@@ -3,11 +3,12 @@
  * Reads those files, and the network where the cache lacks them. Either source of a set gives the same problems, with
  * the same ids, in the same order.
  */
-import { join } from 'node:path'
+
 import { z } from 'zod'
 import { UserError } from '../errors.ts'
 import { readBoxed } from '../grade/answer.ts'
 import { type HubOptions, hubSettings, openRepository } from '../hub/repository.ts'
+import { join } from '../platform/path.ts'
 import { numberText, parseExactJson } from './exact-json.ts'
 import { type FileOptions, readProblems, readRow, readText } from './from-file.ts'
 import { readParquet } from './parquet.ts'

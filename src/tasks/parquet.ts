@@ -2,6 +2,7 @@
  * Rows of Parquet files, with every digit of their integers and decimals. Reads the file named, nothing else, one
  * column of one row group at a time: a damaged page ends the reading and leaves nothing behind that could still fail.
  */
+
 import {
   asyncBufferFromFile,
   type FileMetaData,
@@ -10,6 +11,7 @@ import {
   parquetSchema,
 } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
+import { hex } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import { integerValue } from './exact-json.ts'
 
@@ -95,7 +97,7 @@ const plainValue = (value: unknown): unknown => (typeof value === 'bigint' ? int
 function decimalText(value: unknown, scale: number): string | null {
   if (value === null || value === undefined) return null
   if (!(scale >= 0 && scale <= 100)) throw new Error(`a decimal claims ${scale} digits after its point`)
-  const bytes = value instanceof Uint8Array ? Buffer.from(value).toString('hex') : null
+  const bytes = value instanceof Uint8Array ? hex(value) : null
   const unscaled =
     bytes === null ? BigInt(value as number | bigint) : BigInt.asIntN(bytes.length * 4, BigInt(`0x${bytes}`))
   const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0')

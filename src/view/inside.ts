@@ -2,9 +2,9 @@
  * Opens files inside one folder and never outside it: a name that leads out, and a symbolic link anywhere on the
  * way, is refused. Touches the file system, reading only.
  */
-import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, readdir, realpath } from 'node:fs/promises'
-import { join } from 'node:path'
+import { codeOf } from '../files.ts'
+import { constants, entries, type FileHandle, lstat, open, realpath } from '../platform/files.ts'
+import { join } from '../platform/path.ts'
 
 /** A name of one file or folder: not empty, not the folder itself or its parent, no separator, no NUL. */
 function isPlainName(name: string): boolean {
@@ -22,7 +22,7 @@ export async function openInside(root: string, names: readonly string[]): Promis
   try {
     // The folders on the way must be what their names say; the last name is opened only if it is no link itself.
     if ((await realpath(folder)) !== folder) return null
-    file = await open(join(folder, names.at(-1)!), constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+    file = await open(join(folder, names.at(-1)!), constants.O_RDONLY | constants.O_NOFOLLOW)
   } catch (error) {
     if (isRefusal(error)) return null
     throw error
@@ -34,7 +34,7 @@ export async function openInside(root: string, names: readonly string[]): Promis
 
 /** Folders directly inside `root` that are no links, sorted. */
 export async function foldersInside(root: string): Promise<string[]> {
-  const found = await readdir(root, { withFileTypes: true })
+  const found = await entries(root)
   return found
     .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
     .map(({ name }) => name)
@@ -54,5 +54,5 @@ export async function changedInside(root: string, names: readonly string[]): Pro
 
 function isRefusal(error: unknown): boolean {
   const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'EISDIR', 'ENAMETOOLONG', 'ENXIO']
-  return codes.includes((error as NodeJS.ErrnoException).code ?? '')
+  return codes.includes(codeOf(error) ?? '')
 }

@@ -3,25 +3,27 @@
  * memory: it knows where each board lies in its file. Reads only, and only up to the lengths that progress.json
  * names, so that work in hand is never shown half done.
  */
-import { randomUUID } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
-import { realpath } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+
 import { finalScores, latestBefore, sameAnswer } from '../board/counts.ts'
 import type { Effect } from '../board/influence.ts'
 import type { Episode, Post } from '../board/types.ts'
+import { textOf } from '../bytes.ts'
 import { UserError } from '../errors.ts'
 import { readRegular } from '../files.ts'
+import { type FileHandle, realpath } from '../platform/files.ts'
+import { basename, join } from '../platform/path.ts'
 import { readAtWork, readRecord, readResults } from '../record/folder.ts'
 import { influenceFile, readInfluence } from '../record/influence.ts'
 import { beginning, errorFile, parseLine, readAdded, readProgress } from '../record/job-log.ts'
 import { Damage, type LogPosition, logStart } from '../record/lines.ts'
+import { noNotes, readNotes } from '../record/notes.ts'
 import { isFinished } from '../record/plan.ts'
 import { type JobFacts, jobStates, secondsLeft, tokensPerSecond } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
 import {
   type MetricsLine,
   metricsSchema,
+  type Notes,
   type Progress,
   type RunRecord,
   rolloutSchema,
@@ -115,15 +117,17 @@ interface IndexState {
   places: { start: number; length: number; flags: number }[]
   problemNumbers: Map<string, number>
   results: Results | null
+  notes: Notes
   /** Names of the jobs at work; null: nobody works on the run. */
   atWork: string[] | null
 }
 
 /** Equal as long as nothing that is shown changed. */
-const fingerprint = ({ epoch, atWork, results, jobs }: IndexState) =>
+const fingerprint = ({ epoch, atWork, results, notes, jobs }: IndexState) =>
   JSON.stringify([
     epoch,
     atWork,
+    notes,
     results?.timing.finishedAt,
     jobs.map(({ progress, failure }) => [
       progress?.steps,
@@ -137,7 +141,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
   const record = await readRecord(folder)
   const sides = sidesOf(record)
   const state: IndexState = {
-    epoch: randomUUID(),
+    epoch: crypto.randomUUID(),
     record,
     recorded: JSON.stringify(record),
     sides,
@@ -162,6 +166,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
     places: [],
     problemNumbers: new Map(),
     results: null,
+    notes: noNotes,
     atWork: null,
   }
   await update(folder, state, live)
@@ -184,6 +189,7 @@ async function update(folder: string, state: IndexState, live: boolean): Promise
     })
     await readRollouts(path, state, number, progress)
   }
+  state.notes = await readNotes(folder)
   const results = await readResults(folder)
   const failed = new Set(results?.failed.map(({ job }) => job))
   // Results of an earlier run, of fewer seeds or before a failed job was tried again, say nothing of this one.
@@ -306,7 +312,7 @@ function partOf(
   }
 }
 
-function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexState): RunView {
+function viewOf(folder: string, { record, sides, jobs, results, notes, atWork }: IndexState): RunView {
   const { identity, model, arms, baseline, contrasts, seeds, versions, machine } = record
   const { task, data } = identity.shared
   const whys = jobs.map(
@@ -338,6 +344,7 @@ function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexS
     versions,
     machine,
     sizes: { train: data.train, holdout: data.holdout },
+    notes,
     state: atWork ? 'running' : results ? 'finished' : 'stopped',
     eta: left.all,
     jobs: jobs.map(({ planned, progress, metrics, trace, scores }, i) => ({
@@ -372,8 +379,8 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
       if (!file) throw new UserError(`${join(folder, ...names)} is gone: reload the page.`)
       files.set(job, file)
       const { start, length } = places[board]
-      const { buffer } = await file.read({ buffer: Buffer.alloc(length), position: start })
-      const { rounds, credit, problem } = rolloutSchema.parse(JSON.parse(buffer.toString('utf8')))
+      const line = await readAt(file, start, length)
+      const { rounds, credit, problem } = rolloutSchema.parse(JSON.parse(textOf(line)))
       const measured = influence.get(job) ?? (await influenceOf(folder, state, job))
       influence.set(job, measured)
       const effects = columns.step[board] === 0 ? measured.get(problem.id) : undefined
@@ -383,6 +390,12 @@ async function readTexts(folder: string, state: IndexState, boards: readonly num
   } finally {
     for (const file of files.values()) await file.close()
   }
+}
+
+async function readAt(file: FileHandle, start: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length)
+  await file.read(bytes, 0, length, start)
+  return bytes
 }
 
 /** What was measured of a job, by problem: read anew where its file is another than the last time. */

@@ -25,6 +25,7 @@ import { ArmsFigure, ContrastsFigure, TrainingFigure, TrainingFigures } from './
 import { difference, duration, three, whole } from './format.ts'
 import { shortName } from './names.ts'
 import { fragmentOf } from './route.ts'
+import { Said } from './said.tsx'
 import { type Setting, settingGroups } from './settings.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
@@ -68,6 +69,7 @@ export function Overview(props: {
           {run.seeds.length === 1 ? 'seed' : 'seeds'} {run.seeds.join(', ')}
         </p>
         <Verdict run={run} />
+        <Said notes={run.notes} />
       </header>
       {run.state !== 'finished' || run.jobs.some(({ state }) => state === 'failed') ? (
         <Progress run={run} />
@@ -196,10 +198,14 @@ function OneContrast({ run, results }: { run: RunView; results: Results }) {
   )
 }
 
-/** An arm's name in its colour. */
+/** An arm's name over a line in its colour. */
 function ArmName({ run, name }: { run: RunView; name: string }) {
   const side = run.sides.find(({ arm, name: own }) => arm !== null && own === name)
-  return <b style={side && { color: colourOf(side) }}>{name}</b>
+  return (
+    <b class={side && 'arm-name'} style={side && { '--tone': colourOf(side) }}>
+      {name}
+    </b>
+  )
 }
 
 const stateWords: Record<JobView['state'], string> = {

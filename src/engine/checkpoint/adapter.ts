@@ -7,10 +7,10 @@
  * otherwise, missing rows and projections are zeros, which learn nothing either, and B takes up what a scale differs by.
  */
 
-import { access, mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { UserError } from '../../errors.ts'
 import { writeJsonAtomic } from '../../files.ts'
+import { mkdir, stat } from '../../platform/files.ts'
+import { join } from '../../platform/path.ts'
 import type { ModelConfig } from './config.ts'
 import { checkFinite, projections as modules, type Projection } from './folder.ts'
 import { type AdapterShape, readPeftSettings } from './peft.ts'
@@ -46,7 +46,7 @@ export async function saveAdapter(folder: string, config: ModelConfig, adapter: 
       tensors.set(name, pair[matrix])
     }
   }
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder)
   await writeSafetensors(join(folder, weightsName), tensors, { dtype: 'F32' })
   await writeJsonAtomic(join(folder, configName), {
     peft_type: 'LORA',
@@ -121,7 +121,7 @@ export async function loadAdapter(folder: string, config: ModelConfig): Promise<
 
 async function openWeights(folder: string): Promise<TensorReader> {
   const isThere = (name: string) =>
-    access(join(folder, name)).then(
+    stat(join(folder, name)).then(
       () => true,
       () => false,
     )

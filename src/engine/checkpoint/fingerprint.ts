@@ -4,11 +4,12 @@
  * A hash of a part, or one remembered by a file's size and times, would take a file that was changed in place for what it
  * was. Whoever asks is about to load the files anyway: hashing runs at the speed of a fast disk, and leaves them in memory.
  */
-import { createHash, type Hash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { access, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { hex } from '../../bytes.ts'
 import { UserError } from '../../errors.ts'
+import { codeOf } from '../../files.ts'
+import { open, stat } from '../../platform/files.ts'
+import { type Hash, sha256 } from '../../platform/hash.ts'
+import { join } from '../../platform/path.ts'
 import { tokenizerFiles } from '../../tokens/file-names.ts'
 import { adapterFiles } from './adapter.ts'
 import { weightFiles } from './safetensors.ts'
@@ -35,7 +36,7 @@ export function adapterFingerprint(folder: string): Promise<string> {
 async function settingsOf(folder: string): Promise<string[]> {
   const there = await Promise.all(
     tokenizerFiles.map((name) =>
-      access(join(folder, name)).then(
+      stat(join(folder, name)).then(
         () => [name],
         () => [],
       ),
@@ -52,9 +53,9 @@ async function settingsOf(folder: string): Promise<string[]> {
 }
 
 async function hashFiles(folder: string, names: readonly string[]): Promise<string> {
-  const hash = createHash('sha256')
+  const hash = sha256()
   for (const name of names.toSorted()) await addFile(hash, folder, name)
-  return hash.digest('hex')
+  return hex(hash.digest())
 }
 
 async function addFile(hash: Hash, folder: string, name: string): Promise<void> {
@@ -63,9 +64,19 @@ async function addFile(hash: Hash, folder: string, name: string): Promise<void> 
     const found = await stat(path)
     if (!found.isFile()) throw new UserError(`${path} is no file. Put the model's own there.`)
     hash.update(`${name} ${found.size}\n`)
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk)
+    const file = await open(path, 'r')
+    try {
+      const chunk = new Uint8Array(1 << 20)
+      for (;;) {
+        const { bytesRead } = await file.read(chunk, 0, chunk.length, null)
+        if (bytesRead === 0) break
+        hash.update(chunk.subarray(0, bytesRead))
+      }
+    } finally {
+      await file.close()
+    }
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === undefined) throw error
     throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
   }

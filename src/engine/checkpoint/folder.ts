@@ -3,10 +3,10 @@
  * and checked, or written. Touches the file system only.
  */
 
-import { mkdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { UserError } from '../../errors.ts'
 import { writeJsonAtomic } from '../../files.ts'
+import { mkdir, stat } from '../../platform/files.ts'
+import { join } from '../../platform/path.ts'
 import { type ModelConfig, readModelConfig, toHuggingFaceConfig } from './config.ts'
 import {
   type FloatType,
@@ -189,7 +189,7 @@ export async function saveCheckpoint(
 ): Promise<void> {
   checkShapes(weightShapes(config), new Map([...weights].map(([name, { shape }]) => [name, shape])), folder)
   for (const [name, { data }] of weights) checkFinite(name, data, folder)
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder)
   await writeSafetensors(join(folder, 'model.safetensors'), weights, { dtype })
   await writeJsonAtomic(join(folder, 'config.json'), toHuggingFaceConfig(config, dtype))
 }

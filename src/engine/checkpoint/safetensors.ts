@@ -6,11 +6,12 @@
  * of this is refused when it is opened, before a byte of weights is read.
  */
 
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { z } from 'zod'
+import { textOf, utf8 } from '../../bytes.ts'
 import { UserError } from '../../errors.ts'
-import { lfsPointer, readJsonFile, writeAtomically } from '../../files.ts'
+import { codeOf, lfsPointer, readJsonFile, writeAtomically } from '../../files.ts'
+import { type FileHandle, open, readdir, stat } from '../../platform/files.ts'
+import { join } from '../../platform/path.ts'
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from './halves.ts'
 
 /** A tensor in memory: row-major float32, whatever its precision on disk. */
@@ -156,7 +157,7 @@ async function openFile(path: string): Promise<FileHandle> {
     if (!(await stat(path)).isFile()) throw new UserError(`${path} is no file. Put the weights there.`)
     return await open(path, 'r')
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = codeOf(error)
     if (code === undefined) throw error
     throw new UserError(`Cannot open ${path} (${code}). Check the path.`)
   }
@@ -172,7 +173,7 @@ const MOST_SHARDS = 1000
 /** What an index says: the shard of each tensor. Null where the weights are one file. */
 async function readIndex(folder: string): Promise<Readonly<Record<string, string>> | null> {
   // A single file wins over an index, as in transformers: it is what a later save leaves beside old shards.
-  const names = new Set(await readdir(folder).catch(() => []))
+  const names = new Set(await readdir(folder).catch((): string[] => []))
   if (names.has(singleName)) return null
   if (!names.has(indexName)) {
     const pickle = [...names].find((name) => /\.(bin|pt|pth|ckpt)$/.test(name))
@@ -281,11 +282,11 @@ export async function writeSafetensors(
     header.push([name, { dtype, shape, data_offsets: [offset, end] }])
     offset = end
   }
-  const json = Buffer.from(JSON.stringify(Object.fromEntries(header)))
+  const json = utf8(JSON.stringify(Object.fromEntries(header)))
   // Spaces up to a multiple of 8, as the format asks, so that the data is aligned when the file is mapped.
-  const start = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ')
-  start.writeBigUInt64LE(BigInt(start.length - 8))
-  json.copy(start, 8)
+  const start = new Uint8Array(8 + Math.ceil(json.length / 8) * 8).fill(0x20)
+  new DataView(start.buffer).setBigUint64(0, BigInt(start.length - 8), true)
+  start.set(json, 8)
 
   await writeAtomically(path, async (file) => {
     await writeFully(file, start)
@@ -316,14 +317,14 @@ async function readHeader(
   }
   const { size } = await file.stat()
   if (size < 8) refuse(`it holds ${size} bytes`)
-  const length = new DataView(new ArrayBuffer(8))
-  await readFully(file, new Uint8Array(length.buffer), 0, path)
-  if (Buffer.from(length.buffer).toString('latin1') === lfsPointer.slice(0, 8)) {
+  const first = new Uint8Array(8)
+  await readFully(file, first, 0, path)
+  if (textOf(first) === lfsPointer.slice(0, 8)) {
     throw new UserError(
       `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,
     )
   }
-  const headerBytes = length.getBigUint64(0, true)
+  const headerBytes = new DataView(first.buffer).getBigUint64(0, true)
   if (headerBytes > BigInt(size - 8)) {
     refuse(`its header should take ${headerBytes} bytes and the file holds ${size}`)
   }

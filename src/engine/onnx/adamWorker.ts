@@ -1,10 +1,9 @@
 /** A thread of the optimiser's: keeps shares of trainables' arrays, takes tasks on them one after another. */
-import { parentPort } from 'node:worker_threads'
 import { adamStep, globalNorm } from './adam.ts'
 import type { Answer, Share, Task } from './threadedAdam.ts'
+import { thisThread } from './threads.ts'
 
-const port = parentPort
-if (port === null) throw new Error('adamWorker.ts runs as a worker thread')
+const port = thisThread()
 const shares = new Map<number, Share>()
 
 /** Gives the norm of each of the share's gradients where that was asked for. */
@@ -28,12 +27,12 @@ function perform(task: Task): number[] {
   }
 }
 
-port.on('message', (task: Task) => {
+port.onMessage((task: Task) => {
   let answer: Answer
   try {
     answer = { norms: perform(task) }
   } catch (error) {
     answer = { error: String(error) }
   }
-  port.postMessage(answer)
+  port.post(answer)
 })

@@ -1,5 +1,5 @@
 /** A base model held once for all policies on it: cuts work into jobs for the lanes and puts their results together. */
-import { availableParallelism } from 'node:os'
+import { cores } from '../../platform/machine.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Weights } from '../checkpoint/folder.ts'
 import type {
@@ -13,7 +13,7 @@ import type {
   SupervisedDatum,
 } from '../contract.ts'
 import { checkSampling, checkSequences } from './check.ts'
-import type { FoundDevice } from './device.ts'
+import { type FoundDevice, isHost } from './devices.ts'
 import type { Model, NamedArray } from './lane.ts'
 import { type PackOptions, planBatches, type Row } from './pack.ts'
 import { openPool } from './pool.ts'
@@ -99,7 +99,7 @@ export function openBase(
   const everyLane = (job: Parameters<typeof pool.run>[1]) =>
     Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
   let overlays = 0
-  const adam = place.device === 'cpu' ? undefined : threadedAdam(availableParallelism())
+  const adam = isHost(place.device) ? undefined : threadedAdam(cores())
 
   return {
     config,
@@ -115,7 +115,7 @@ export function openBase(
     async forget(id) {
       await everyLane({ kind: 'overlay', id, tensors: null })
     },
-    async sample(model, requests, { onTokens, signal, ...sampling }) {
+    async sample(model, requests, { onTokens, onDrawn, signal, ...sampling }) {
       checkSampling(config, requests, sampling)
       const results: Completion[][] = requests.map(() => [])
       await allOf(
@@ -126,8 +126,15 @@ export function openBase(
               ...model,
               requests: chunk.map((i) => requests[i]),
               sampling,
+              tells: onDrawn !== undefined,
             } as const
-            const groups = await pool.run(lane, job, { onTokens, signal })
+            const groups = await pool.run(lane, job, {
+              onTokens(newTokens, drawn) {
+                onTokens?.(newTokens)
+                onDrawn?.(drawn.map((one) => ({ ...one, request: chunk[one.request] })))
+              },
+              signal,
+            })
             groups.forEach((group, i) => {
               results[chunk[i]] = group
             })

@@ -5,21 +5,23 @@ import { createRequire } from 'node:module'
 import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { UserError } from '../../errors.ts'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
+import {
+  type Device,
+  devices,
+  type FoundDevice,
+  type GpuDevice,
+  type HostDevice,
+  isHost,
+  notHere,
+  runtimeOf,
+} from './devices.ts'
 import type { Precision } from './model.ts'
-import { hostTensor, nativeProgram, type Provider } from './native.ts'
-
-export type Device = Provider
-export const devices: readonly Device[] = ['cuda', 'webgpu', 'cpu']
-
-export interface FoundDevice {
-  device: Device
-  /** What matrix products are computed in. */
-  precision: Precision
-}
+import { hostTensor, nativeProgram } from './native.ts'
+import { nativeInstall, nativeProblem } from './runtime.ts'
+import { compile, floatData, floats } from './session.ts'
 
 export interface Probe {
   device: Device
@@ -51,9 +53,7 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
   }
   const { found, detail } = await probe(asked as Device)
   if (found === null) {
-    throw new UserError(
-      `device ${asked} does not work here: ${detail}. --device auto takes the best that does.`,
-    )
+    throw notHere(asked, detail)
   }
   return found
 }
@@ -62,15 +62,19 @@ async function tryDevice(device: Device): Promise<Probe> {
   if (device === 'cuda' && !cudaProviderInstalled()) {
     return { device, found: null, detail: `its provider is not installed${advice(device)}` }
   }
+  if (device === 'cpu') {
+    const problem = nativeProblem()
+    if (problem !== null) return { device, found: null, detail: `${problem}${advice(device)}` }
+  }
   // cuDNN's attention of single tokens gave other last bits each time it was run; the others do not. ONNX Runtime reads this
   // when it compiles a program.
   if (device === 'cuda') process.env.ORT_ENABLE_CUDNN_FLASH_ATTENTION ??= '0'
   // The CPU's halves are slower than its single precision.
-  const order: Precision[] = device === 'cpu' ? ['float32'] : ['float16', 'float32']
+  const order: Precision[] = isHost(device) ? ['float32'] : ['float16', 'float32']
   let detail = ''
   for (const precision of order) {
     try {
-      const error = productError(device, precision)
+      const error = await productError(device, precision)
       if (error <= TOLERANCE) {
         const words = precision === 'float16' ? 'half precision' : 'single precision'
         return { device, found: { device, precision }, detail: words }
@@ -102,6 +106,7 @@ function reason(message: string): string {
 }
 
 function advice(device: Device): string {
+  if (device === 'cpu') return ` (${nativeInstall()} brings it)`
   if (device === 'cuda') return ' (docs/gpu.md says how to install the CUDA provider)'
   if (device === 'webgpu') return ' (it needs a GPU driver with Vulkan, Metal or Direct3D 12)'
   return ''
@@ -111,15 +116,44 @@ const SIZE = 64
 const TOLERANCE = 0.05
 
 /** Largest error of a product of small whole numbers, which halves hold exactly. */
-function productError(device: Device, precision: Precision): number {
+async function productError(device: Device, precision: Precision): Promise<number> {
   const a = input('a', [SIZE, SIZE])
   const b = input('b', [SIZE, SIZE])
   const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
   const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
-  // With the lanes' own binding: WebGPU takes its options from the first program of a process.
-  const program = nativeProgram(bytes, { provider: device })
   const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
+  const found = isHost(device)
+    ? await hostProduct(bytes, device, left, right)
+    : gpuProduct(bytes, device, left, right)
+  return found.reduce((worst, value, i) => {
+    const [row, column] = [Math.floor(i / SIZE), i % SIZE]
+    let exact = 0
+    for (let k = 0; k < SIZE; k++) exact += left[row * SIZE + k] * right[column * SIZE + k]
+    return Math.max(worst, Math.abs(value - exact))
+  }, 0)
+}
+
+async function hostProduct(
+  bytes: Uint8Array,
+  device: HostDevice,
+  left: Float32Array,
+  right: Float32Array,
+): Promise<Float32Array> {
+  const program = await compile(bytes, { runtime: runtimeOf(device) })
+  const { product } = await program.run([{ a: floats(left, [SIZE, SIZE]), b: floats(right, [SIZE, SIZE]) }])
+  await program.release()
+  return floatData(product)
+}
+
+function gpuProduct(
+  bytes: Uint8Array,
+  device: GpuDevice,
+  left: Float32Array,
+  right: Float32Array,
+): Float32Array {
+  // With the lanes' own binding: WebGPU takes its options from the first program of a process.
+  const program = nativeProgram(bytes, { provider: device })
   const found = new Float32Array(SIZE * SIZE)
   const matrix = (data: Float32Array) => hostTensor('float32', data, [SIZE, SIZE])
   const tensors = { a: matrix(left), b: matrix(right), product: matrix(found) }
@@ -134,12 +168,7 @@ function productError(device: Device, precision: Precision): number {
     for (const tensor of Object.values(tensors)) tensor.dispose()
     program.release()
   }
-  return found.reduce((worst, value, i) => {
-    const [row, column] = [Math.floor(i / SIZE), i % SIZE]
-    let exact = 0
-    for (let k = 0; k < SIZE; k++) exact += left[row * SIZE + k] * right[column * SIZE + k]
-    return Math.max(worst, Math.abs(value - exact))
-  }, 0)
+  return found
 }
 
 /** What is assumed of a GPU whose memory cannot be asked for. */
@@ -147,7 +176,7 @@ const ASSUMED_BYTES = 8 * 2 ** 30
 
 /** Memory of the device in bytes: NVIDIA's driver is asked, another GPU is taken to have 8 GiB. */
 export async function deviceMemory(device: Device): Promise<number> {
-  if (device === 'cpu') return totalmem()
+  if (isHost(device)) return totalmem()
   const mebibytes = Number.parseInt(await nvidiaGpu('memory.free'), 10)
   return Number.isFinite(mebibytes) ? mebibytes * 2 ** 20 : ASSUMED_BYTES
 }

@@ -5,7 +5,7 @@
 import { UserError } from '../../errors.ts'
 import { type Random, random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
-import type { Completion, SampleOptions, SampleRequest } from '../contract.ts'
+import type { Completion, Drawn, SampleOptions, SampleRequest } from '../contract.ts'
 import { MASKED } from './model.ts'
 import { cacheKey, cacheValue } from './programs.ts'
 import { draw } from './sample.ts'
@@ -28,16 +28,20 @@ export interface GenerateContext {
   values: readonly Values[]
   /** Prompt tokens, padding included, computed together. */
   prefillTokens: number
-  /** Called with the number of new tokens. */
-  onTokens(newTokens: number): void
-  /** Throws when the caller no longer wants the result. */
-  check(): void
+  /** Called with the number of new tokens, and where `tells` with the tokens. */
+  onTokens(newTokens: number, drawn: readonly Drawn[]): void
+  tells: boolean
+  /** Throws when the caller no longer wants the result; what it gives back is waited for. */
+  check(): void | Promise<void>
 }
 
 export type Sampling = Pick<SampleOptions, 'maxTokens' | 'temperature' | 'topP' | 'stop'>
 
 /** One sample on its way. */
 interface Slot {
+  /** Which completion it is. */
+  request: number
+  sample: number
   /** Tokens in the cache. */
   length: number
   /** The token to feed next. */
@@ -53,9 +57,11 @@ export async function generate(
   sampling: Sampling,
 ): Promise<Completion[][]> {
   const { config } = context
-  const groups = requests.map(({ prompt, seeds }) =>
+  const groups = requests.map(({ prompt, seeds }, request) =>
     seeds.map(
-      (seed): Slot => ({
+      (seed, sample): Slot => ({
+        request,
+        sample,
         length: prompt.length,
         token: 0,
         random: random('sample', seed),
@@ -68,6 +74,11 @@ export async function generate(
   const longest = Math.max(...requests.map(({ prompt }) => prompt.length))
   const cache = openCache(config, samples, longest, longest + sampling.maxTokens)
 
+  let drawn: Drawn[] = []
+  const tell = (newTokens: number) => {
+    context.onTokens(newTokens, drawn)
+    drawn = []
+  }
   /** Draws a slot's next token from its row of log-probabilities; true where the slot is finished. */
   const advance = (slot: Slot, logprobs: Float32Array, row: number): boolean => {
     const line = logprobs.subarray(row * config.vocabSize, (row + 1) * config.vocabSize)
@@ -79,13 +90,14 @@ export async function generate(
     completion.samplingLogprobs.push(samplingLogprob)
     completion.logprobs.push(line[token])
     slot.token = token
+    if (context.tells) drawn.push({ request: slot.request, sample: slot.sample, token })
     if (sampling.stop.includes(token)) completion.finish = 'stop'
     return completion.finish === 'stop' || completion.tokens.length === sampling.maxTokens
   }
 
   const live: Slot[] = []
   for (const batch of promptBatches(requests, context.prefillTokens)) {
-    context.check()
+    await context.check()
     const { logprobs, cache: prompts } = await runPrompts(
       context,
       batch.map((i) => requests[i].prompt),
@@ -98,12 +110,12 @@ export async function generate(
         live.push(slot)
       }
     })
-    context.onTokens(batch.reduce((sum, request) => sum + groups[request].length, 0))
+    tell(batch.reduce((sum, request) => sum + groups[request].length, 0))
   }
 
   let feeds: Record<string, Value> | null = null
   while (live.length > 0) {
-    context.check()
+    await context.check()
     const batch = live.length
     if (live.some((slot) => slot.length === cache.window)) {
       growWindow(config, cache, live)
@@ -133,7 +145,7 @@ export async function generate(
       slot.length++
       if (advance(slot, logprobs, row)) finished.push(row)
     })
-    context.onTokens(batch)
+    tell(batch)
     if (finished.length > 0) feeds = null
     // From the back, so that the row moved into a hole is never itself finished.
     for (const row of finished.reverse()) {

@@ -10,6 +10,7 @@ import { openCheckpoint } from '../checkpoint/folder.ts'
 import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts'
 import type { AdamOptions } from '../contract.ts'
 import { openBase } from './base.ts'
+import { runtimeOf } from './devices.ts'
 import { defaultLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
 import { loraA, loraB } from './programs.ts'
@@ -72,11 +73,16 @@ function relativeError(a: Float32Array, b: Float32Array): number {
 
 const peftName = (name: string) => `base_model.model.${name}.weight`
 
-describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transformers and PEFT', (name) => {
+const cases = (['cpu', 'wasm'] as const).flatMap((device) =>
+  ['llama', 'qwen2', 'qwen3', 'llama3'].map((name) => [name, device] as const),
+)
+
+describe.each(cases)('%s on %s against PyTorch, transformers and PEFT', (name, device) => {
+  const place = { device, precision: 'float32' } as const
   it.each(['base', 'adapter'])('computes the same logits: %s', async (kind) => {
     const { folder, golden, tensors } = await open(name)
     const adapter = kind === 'adapter' ? join(folder, 'adapter') : undefined
-    const logits = await openLogits(folder, { adapter })
+    const logits = await openLogits(folder, { adapter, runtime: runtimeOf(device) })
     for (const [i, { prompt, completion }] of golden.sequences.entries()) {
       const expected = await tensors.read(`logits.${kind}.${i}`)
       expect(relativeError(await logits.of([...prompt, ...completion]), expected)).toBeLessThan(1e-4)
@@ -93,7 +99,12 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
   it.each(cuts)('learns by the policy gradient as it does: %o', async (cut) => {
     const { folder, golden, checkpoint, config, tensors } = await open(name)
     const { rank, alpha, projections } = await loadAdapter(join(folder, 'adapter'), config)
-    const base = openBase(config, await checkpoint.loadWeights(), { ...defaultLimits(config), ...cut })
+    const base = openBase(
+      config,
+      await checkpoint.loadWeights(),
+      { ...defaultLimits(config, 2, device), ...cut },
+      { place },
+    )
     const lora = { rank, scale: alpha / rank }
     const state = trainable(
       [...projections].flatMap(([key, { a, b }]) => [
@@ -136,7 +147,7 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
 
   it('takes two AdamW steps with weight decay as it does', async () => {
     const { folder, golden, checkpoint, config, tensors } = await open(name)
-    const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, 1))
+    const base = openBase(config, await checkpoint.loadWeights(), defaultLimits(config, 1, device), { place })
     const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
     const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
     await policy.load(join(folder, 'adapter'))
@@ -162,7 +173,12 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
   it('learns every weight by cross-entropy as it does', async () => {
     const { golden, checkpoint, config, full } = await open(name)
     const weights = await checkpoint.loadWeights()
-    const base = openBase(config, weights, { ...defaultLimits(config, 1), tokenBudget: 24 })
+    const base = openBase(
+      config,
+      weights,
+      { ...defaultLimits(config, 1, device), tokenBudget: 24 },
+      { place },
+    )
     const state = trainable([...weights].map(([key, { shape, data }]) => ({ name: key, shape, data })))
     const report = await base.accumulate({ overlay: null }, state.names, state.gradients, {
       kind: 'cross_entropy',
@@ -190,7 +206,7 @@ describe.each(['llama', 'qwen2', 'qwen3', 'llama3'])('%s against PyTorch, transf
       [false, true],
     ]) {
       const limits = { ...defaultLimits(config, 1), folds, packsSteps, decodeBatch: 5, prefillTokens: 20 }
-      const base = openBase(config, await checkpoint.loadWeights(), limits)
+      const base = openBase(config, await checkpoint.loadWeights(), limits, { place })
       const { rank, alpha } = await loadAdapter(join(folder, 'adapter'), config)
       const policy = loraPolicy(base, name, { rank, alpha, seed: 0 })
       await policy.load(join(folder, 'adapter'))

@@ -4,17 +4,18 @@ import { loadTokenizer, type TokenizerOptions } from '../../tokens/tokenizer.ts'
 import { openCheckpoint } from '../checkpoint/folder.ts'
 import type { Engine } from '../contract.ts'
 import { openBase } from './base.ts'
-import { chooseDevice, type Device, deviceMemory, type FoundDevice } from './device.ts'
+import { chooseDevice, deviceMemory } from './device.ts'
+import { type Device, type FoundDevice, isHost, runtimeOf } from './devices.ts'
 import { defaultLimits, gpuLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
-import { runtimeVersion } from './session.ts'
+import { defaultDevice, nativeInstall, nativeProblem, runtimePackages, runtimeVersion } from './runtime.ts'
 
 export interface OnnxEngineOptions extends TokenizerOptions {
   /** A checkpoint folder in Hugging Face's layout. */
   model: string
   /** What is recorded as the model's name; the folder when absent. */
   name?: string
-  /** Where it computes: the CPU unless told; `auto` takes the best that works here. */
+  /** Where it computes: the processor unless told, by the native runtime or else by WebAssembly; `auto` takes the best that works here. */
   device?: Device | 'auto'
   /** CPU threads; all cores when absent. */
   threads?: number
@@ -28,11 +29,12 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
   const checkpoint = await openCheckpoint(model)
   const { config } = checkpoint
   const tokenizer = await loadTokenizer(model, options)
-  const place = await chooseDevice(options.device ?? 'cpu')
-  const limits =
-    place.device === 'cpu'
-      ? defaultLimits(config, threads)
-      : gpuLimits(config, await deviceMemory(place.device), place)
+  const place = await chooseDevice(options.device ?? defaultDevice())
+  const limits = isHost(place.device)
+    ? defaultLimits(config, threads, place.device)
+    : gpuLimits(config, await deviceMemory(place.device), place)
+  const runtime = runtimeOf(place.device)
+  const missing = runtime === 'wasm' ? nativeProblem() : null
   const base = openBase(config, await checkpoint.loadWeights(), limits, { givesUp: true, place })
   return {
     info: {
@@ -40,10 +42,16 @@ export async function openOnnxEngine(options: OnnxEngineOptions): Promise<Engine
       device: describe(place),
       model: name,
       parameters: base.parameters,
-      versions: { 'onnxruntime-node': runtimeVersion },
+      versions: { [runtimePackages[runtime]]: runtimeVersion(runtime) },
     },
     notices: [
       ...(options.device === 'auto' ? [`Computing on ${describe(place)}.`] : []),
+      ...(missing === null
+        ? []
+        : [
+            `Computing by WebAssembly, some three times slower than the native runtime, which does not load here ` +
+              `(${missing}): ${nativeInstall()} brings it.`,
+          ]),
       ...(tokenizer.hasTemplate
         ? []
         : [

@@ -4,8 +4,8 @@
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../contract.ts'
-import type { FoundDevice } from './device.ts'
-import { generate, type Sampling } from './generate.ts'
+import { type FoundDevice, runtimeOf } from './devices.ts'
+import { type GenerateContext, generate, type Sampling } from './generate.ts'
 import { rotaryTables } from './model.ts'
 import { type AdapterShape, foldProgram, promptProgram, sequenceProgram, stepProgram } from './programs.ts'
 import {
@@ -59,6 +59,8 @@ export interface GenerateJob extends Model {
   kind: 'generate'
   requests: readonly SampleRequest[]
   sampling: Sampling
+  /** Drawn tokens are told of, not their number alone. */
+  tells?: boolean
 }
 
 export interface ScoreJob extends Model {
@@ -76,8 +78,8 @@ export interface Lane {
   overlay(job: OverlayJob): Promise<void>
   generate(
     job: GenerateJob,
-    onTokens: (newTokens: number) => void,
-    check: () => void,
+    onTokens: GenerateContext['onTokens'],
+    check: GenerateContext['check'],
   ): Promise<Completion[][]>
   score(job: ScoreJob): Promise<Scores>
   train(job: TrainJob): Promise<TrainResult>
@@ -85,6 +87,7 @@ export interface Lane {
 
 export function openLane(options: LaneOptions): Lane {
   const { config, weights, threads, prefillTokens, rotaryLength } = options
+  const runtime = runtimeOf(options.place.device)
   const named = (arrays: readonly NamedArray[]): Values =>
     Object.fromEntries(arrays.map(({ name, shape, data }) => [name, floats(data, shape)]))
   const base = named(weights)
@@ -111,7 +114,7 @@ export function openLane(options: LaneOptions): Lane {
     const key = keyOf(name, adapter)
     let found = programs.get(key)
     if (found === undefined) {
-      found = compile(build(), { threads, constants })
+      found = compile(build(), { runtime, threads, constants })
       programs.set(key, found)
     }
     return found
@@ -154,7 +157,7 @@ export function openLane(options: LaneOptions): Lane {
       }
     },
     async generate(job, onTokens, check) {
-      const { adapter, requests, sampling } = job
+      const { adapter, requests, sampling, tells = false } = job
       const context = {
         config,
         prompt: await program('prompt', adapter, () => promptProgram(config, { adapter })),
@@ -162,6 +165,7 @@ export function openLane(options: LaneOptions): Lane {
         values: valuesOf(job),
         prefillTokens,
         onTokens,
+        tells,
         check,
       }
       return generate(context, requests, sampling)

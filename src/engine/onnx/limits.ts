@@ -1,9 +1,9 @@
 /** How much is computed at once: sized so that a batch's activations stay near the cache and memory stays bounded. */
-import { availableParallelism, totalmem } from 'node:os'
+import { cores, memoryBytes } from '../../platform/machine.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/folder.ts'
 import type { Limits } from './base.ts'
-import type { FoundDevice } from './device.ts'
+import type { FoundDevice, HostDevice } from './devices.ts'
 import { FRUGAL, WEBGPU_BUFFER } from './gpu/sizes.ts'
 
 /**
@@ -19,14 +19,18 @@ const foldBelow = 50e6
  */
 const packedShare = 0.2
 
-export function defaultLimits(config: ModelConfig, threads: number = availableParallelism()): Limits {
+/** On the processor. WebAssembly's operators are never split: a large model is computed by one thread. */
+export function defaultLimits(
+  config: ModelConfig,
+  threads: number = cores(),
+  device: HostDevice = 'cpu',
+): Limits {
   const parameters = parameterCount(config)
   const small = parameters < foldBelow
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
   return {
     // A small model's operators are too small to split: a lane a core. A large one is held once, its operators split.
     lanes: small ? threads : 1,
-    threadsPerLane: small ? 1 : threads,
+    threadsPerLane: small || device === 'wasm' ? 1 : threads,
     // SmolLM2-135M, LoRA of rank 32, 16 completions of 128 tokens in groups of 4, 2 cores: 13 s at either budget, 512 or
     // 300, with a peak of 4.2 or 2.6 GiB. A row's attention grows with its square.
     tokenBudget: small ? 1024 : 300,
@@ -34,7 +38,10 @@ export function defaultLimits(config: ModelConfig, threads: number = availablePa
     decodeBatch: 128,
     prefillTokens: 2048,
     folds: small,
-    packsSteps: !small && parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memory,
+    packsSteps:
+      !small &&
+      device === 'cpu' &&
+      parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memoryBytes(),
   }
 }
 

@@ -5,11 +5,12 @@
  */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import koffi from 'koffi'
 import { ELEMENT_TYPE } from '../graph/tensor.ts'
 
 /** The version of the C API that is asked for: any later library serves it. */
 const API_VERSION = 22
+
+const require = createRequire(import.meta.url)
 
 export type Provider = 'cpu' | 'cuda' | 'webgpu'
 type Pointer = unknown
@@ -157,7 +158,9 @@ function api() {
 }
 
 function openApi() {
-  const folder = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  // An optional dependency, as the runtime itself is.
+  const koffi = require('koffi') as typeof import('koffi')
+  const folder = dirname(require.resolve('onnxruntime-node/package.json'))
   const { platform, arch } = process
   const file = { linux: 'libonnxruntime.so.1', darwin: 'libonnxruntime.1.dylib', win32: 'onnxruntime.dll' }
   const name = file[platform as keyof typeof file]

@@ -30,7 +30,6 @@ const config: ModelConfig = {
   bosTokenId: null,
   eosTokenIds: [0],
 }
-const base = openBase(config, initialWeights(config, 1), { ...defaultLimits(config), lanes: 2 })
 const lora = { rank: 4, alpha: 8, seed: 5 }
 const adam: AdamOptions = {
   learningRate: 0.02,
@@ -65,7 +64,11 @@ async function step(policy: Policy, seed: number) {
   return { loss: report.loss, ...(await policy.optimStep(adam)) }
 }
 
-describe('a policy', () => {
+describe.each(['cpu', 'wasm'] as const)('a policy on %s', (device) => {
+  const limits = { ...defaultLimits(config, 2, device), lanes: 2 }
+  const base = openBase(config, initialWeights(config, 1), limits, {
+    place: { device, precision: 'float32' },
+  })
   afterAll(() => base.close())
 
   it('starts as the base and moves as it learns', async () => {
@@ -187,6 +190,19 @@ describe('a policy', () => {
     await expect(ask([1], { temperature: 0 })).rejects.toThrow('temperature is 0')
     await expect(ask([1], { topP: 1.5 })).rejects.toThrow('topP is 1.5')
     await expect(policy.optimStep(adam)).rejects.toThrow('frozen base')
+  })
+
+  it('tells what it draws as it draws it, and draws the same', async () => {
+    const policy = frozenPolicy(base)
+    const told = requests.map(({ seeds }) => seeds.map((): number[] => []))
+    const drawn = await policy.sample(requests, {
+      ...sampling,
+      onDrawn: (some) => {
+        for (const { request, sample, token } of some) told[request][sample].push(token)
+      },
+    })
+    expect(told).toEqual(drawn.map((group) => group.map(({ tokens }) => tokens)))
+    expect(drawn).toEqual(await policy.sample(requests, sampling))
   })
 
   it('stops when asked', async () => {

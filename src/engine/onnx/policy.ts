@@ -1,7 +1,8 @@
 /** Policies on one base: frozen, or with a LoRA adapter that learns. */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+
 import { UserError } from '../../errors.ts'
+import { stat } from '../../platform/files.ts'
+import { join } from '../../platform/path.ts'
 import { random } from '../../random.ts'
 import { loadAdapter, saveAdapter } from '../checkpoint/adapter.ts'
 import { projections } from '../checkpoint/folder.ts'
@@ -80,7 +81,7 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
           `${folder} holds an adapter of rank ${saved.rank} and alpha ${saved.alpha}, not ${rank} and ${alpha}: open it with its own`,
         )
       }
-      if (existsSync(join(folder, 'optimizer.json'))) await state.loadOptimizer(folder)
+      if (await isThere(join(folder, 'optimizer.json'))) await state.loadOptimizer(folder)
       for (const { name, a, b } of pairs) {
         const read = saved.projections.get(name)
         if (read === undefined) throw new Error(`loadAdapter gave no ${name}`)
@@ -96,6 +97,12 @@ export function loraPolicy(base: Base, baseModel: string, lora: LoraOptions): Po
     },
   }
 }
+
+const isThere = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
 
 /** PEFT's start for A: Kaiming uniform with a = sqrt(5), which is uniform in +-1 / sqrt(inputs). */
 function fillA(data: Float32Array, inputs: number, seed: number, name: string): Float32Array {

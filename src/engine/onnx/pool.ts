@@ -3,11 +3,11 @@
  * and staying responsive meanwhile, takes threads. Small models get a lane a core, each on one thread: that beats
  * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
  */
-import { Worker } from 'node:worker_threads'
 import { UserError } from '../../errors.ts'
-import type { Completion } from '../contract.ts'
+import type { Completion, Drawn } from '../contract.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
 import type { Scores, TrainResult } from './sequences.ts'
+import { sharedFlag, startThread } from './threads.ts'
 
 export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob
 type ResultOf<J extends Job> = J extends GenerateJob
@@ -18,20 +18,23 @@ type ResultOf<J extends Job> = J extends GenerateJob
       ? TrainResult
       : undefined
 
+/** What a lane hears: first how to open, then jobs, and the numbers of those whose result is no longer wanted. */
+export type Message = { open: LaneOptions } | Call | { stop: number }
+
 export interface Call {
   call: number
   job: Job
-  /** Becomes 1 when the result is no longer wanted. */
-  stop: Int32Array
+  /** Becomes 1 when the result is no longer wanted; null where threads share nothing, and a message tells. */
+  stop: Int32Array | null
 }
 
 export type Answer =
   | { call: number; result: unknown }
   | { call: number; error: string; forUser: boolean }
-  | { call: number; tokens: number }
+  | { call: number; tokens: number; drawn: readonly Drawn[] }
 
 export interface CallOptions {
-  onTokens?: (newTokens: number) => void
+  onTokens?: (newTokens: number, drawn: readonly Drawn[]) => void
   signal?: AbortSignal
 }
 
@@ -47,11 +50,10 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
   interface Pending {
     resolve(result: unknown): void
     reject(error: Error): void
-    onTokens?: (newTokens: number) => void
+    onTokens?: CallOptions['onTokens']
   }
   const pending = new Map<number, Pending>()
   let calls = 0
-  let closing = false
   const busy = new Array<number>(lanes).fill(0)
   /** A lane's thread holds the process while some call of it is open. */
   const hold = (lane: number, change: 1 | -1) => {
@@ -66,20 +68,18 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
   const workers = Array.from({ length: lanes }, (_, lane) => {
     const moved =
       givesUp && lane === lanes - 1 ? options.weights.map(({ data }) => data.buffer as ArrayBuffer) : []
-    const worker = startWorker('worker', options, moved)
-    worker.on('message', (message: Answer) => {
+    const worker = startThread('worker')
+    worker.onMessage((message: Answer) => {
       const waiting = pending.get(message.call)
       if (waiting === undefined) return
-      if ('tokens' in message) return waiting.onTokens?.(message.tokens)
+      if ('tokens' in message) return waiting.onTokens?.(message.tokens, message.drawn)
       pending.delete(message.call)
       if ('error' in message)
         waiting.reject(message.forUser ? new UserError(message.error) : new Error(message.error))
       else waiting.resolve(message.result)
     })
-    worker.on('error', failAll)
-    worker.on('exit', (code) => {
-      if (!closing) failAll(new Error(`a computing thread ended with code ${code}`))
-    })
+    worker.onEnd(failAll)
+    worker.post({ open: options } satisfies Message, moved)
     // After the listeners: one of messages holds the process too.
     worker.unref()
     return worker
@@ -89,13 +89,16 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
     run<J extends Job>(lane: number, job: J, { onTokens, signal }: CallOptions = {}) {
       signal?.throwIfAborted()
       const call = calls++
-      const stop = new Int32Array(new SharedArrayBuffer(4))
-      const abort = () => Atomics.store(stop, 0, 1)
+      const stop = sharedFlag()
+      const abort = () => {
+        if (stop !== null) Atomics.store(stop, 0, 1)
+        else workers[lane].post({ stop: call } satisfies Message)
+      }
       signal?.addEventListener('abort', abort)
       hold(lane, 1)
       return new Promise<unknown>((resolve, reject) => {
         pending.set(call, { resolve, reject, onTokens })
-        workers[lane].postMessage({ call, job, stop } satisfies Call)
+        workers[lane].post({ call, job, stop } satisfies Message)
       })
         .catch((error: unknown) => {
           throw signal?.aborted ? signal.reason : error
@@ -106,21 +109,8 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
         }) as Promise<ResultOf<J>>
     },
     async close() {
-      closing = true
       failAll(new Error('the engine was closed'))
       await Promise.all(workers.map((worker) => worker.terminate()))
     },
   }
-}
-
-/** Starts a thread from a file of this folder, named without its ending. */
-export function startWorker(file: string, workerData?: unknown, transferList: ArrayBuffer[] = []): Worker {
-  const data = { workerData, transferList }
-  const compiled = import.meta.url.endsWith('.js')
-  if (compiled) return new Worker(new URL(`./${file}.js`, import.meta.url), data)
-  // From TypeScript sources, the thread must first learn to load them.
-  const loader = import.meta.resolve('tsx/esm/api')
-  const entry = new URL(`./${file}.ts`, import.meta.url).href
-  const start = `import(${JSON.stringify(loader)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}) })`
-  return new Worker(start, { eval: true, ...data })
 }

@@ -1,4 +1,5 @@
 /** Runs packed batches of sequences through a scoring or training program, whatever device it was compiled for. */
+import { say } from '../../platform/machine.ts'
 import { type PackedBatch, packRows, type Row } from './pack.ts'
 import { gradientName, type LossKind } from './programs.ts'
 import {
@@ -220,7 +221,7 @@ export async function halvingOnLack<T>(
 }
 
 function sayGoingOn(count: number, what: string, fewer: number): void {
-  process.stderr.write(`Memory does not suffice for ${count} ${what} at once: going on with ${fewer}.\n`)
+  say(`Memory does not suffice for ${count} ${what} at once: going on with ${fewer}.`)
 }
 
 export function lacksMemory(error: unknown): boolean {

@@ -1,7 +1,8 @@
 /** Runs emitted graphs on the CPU in this thread: inputs are read where they lie, outputs are copied out. */
-import * as ort from 'onnxruntime-node'
+import { Tensor } from 'onnxruntime-common'
+import { loadRuntime, type RuntimeName } from './runtime.ts'
 
-export type Value = ort.Tensor
+export type Value = Tensor
 export type Values = Readonly<Record<string, Value>>
 
 export interface Program {
@@ -11,6 +12,8 @@ export interface Program {
 }
 
 export interface CompileOptions {
+  /** What computes; the native runtime unless told. */
+  runtime?: RuntimeName
   /** Threads inside each operator. */
   threads?: number
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
@@ -19,10 +22,11 @@ export interface CompileOptions {
 
 export async function compile(
   bytes: Uint8Array,
-  { threads = 1, constants }: CompileOptions = {},
+  { runtime = 'native', threads = 1, constants }: CompileOptions = {},
 ): Promise<Program> {
-  const session = await ort.InferenceSession.create(bytes, {
-    executionProviders: ['cpu'],
+  const { create } = await loadRuntime(runtime)
+  const session = await create(bytes, {
+    executionProviders: [runtime === 'native' ? 'cpu' : 'wasm'],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
@@ -48,26 +52,24 @@ export async function compile(
 }
 
 export function floats(data: Float32Array, dims: readonly number[]): Value {
-  return new ort.Tensor('float32', data, dims)
+  return new Tensor('float32', data, dims)
 }
 
 export function int32s(data: Int32Array | readonly number[], dims: readonly number[]): Value {
-  return new ort.Tensor('int32', data instanceof Int32Array ? data : Int32Array.from(data), dims)
+  return new Tensor('int32', data instanceof Int32Array ? data : Int32Array.from(data), dims)
 }
 
 /** int64 where an operator wants no less; every value here fits a number. */
 export function int64s(data: Int32Array | readonly number[], dims: readonly number[]): Value {
   const wide = new BigInt64Array(data.length)
   for (let i = 0; i < data.length; i++) wide[i] = BigInt(data[i])
-  return new ort.Tensor('int64', wide, dims)
+  return new Tensor('int64', wide, dims)
 }
 
 export function scalar(value: number): Value {
-  return new ort.Tensor('float32', Float32Array.of(value), [])
+  return new Tensor('float32', Float32Array.of(value), [])
 }
 
 export function floatData(value: Value): Float32Array {
   return value.data as Float32Array
 }
-
-export const runtimeVersion: string = ort.env.versions.node ?? ort.env.versions.common

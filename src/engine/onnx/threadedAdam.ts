@@ -1,7 +1,7 @@
 /** AdamW over worker threads that change arrays in shared memory, where one thread would keep a GPU waiting. */
 import type { AdamOptions } from '../contract.ts'
 import type { AdamState } from './adam.ts'
-import { startWorker } from './pool.ts'
+import { startThread } from './threads.ts'
 
 /** Its threads keep the process alive while they work, and not while they wait for work. */
 export interface ThreadedAdam {
@@ -133,21 +133,20 @@ function openThread(): Thread {
     for (const { reject } of waiting.splice(0)) reject(ended)
     worker.unref()
   }
-  const worker = startWorker('adamWorker')
-  worker.on('message', (answer: Answer) => {
+  const worker = startThread('adamWorker')
+  worker.onMessage((answer: Answer) => {
     const call = waiting.shift()
     if (waiting.length === 0) worker.unref()
     if ('error' in answer) call?.reject(new Error(answer.error))
     else call?.resolve(answer.norms)
   })
-  worker.on('error', end)
-  worker.on('exit', (code) => end(new Error(`a thread of the optimiser's ended with code ${code}`)))
+  worker.onEnd(end)
   return {
     ask: (task) =>
       new Promise((resolve, reject) => {
         if (ended !== null) throw ended
         worker.ref()
-        worker.postMessage(task)
+        worker.post(task)
         waiting.push({ resolve, reject })
       }),
     async close() {

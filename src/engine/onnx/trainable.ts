@@ -1,9 +1,10 @@
 /** Named parameters with their accumulated gradients and AdamW state: what an optimiser step changes, and its files. */
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+
 import { z } from 'zod'
 import { UserError } from '../../errors.ts'
 import { readJsonFile, writeJsonAtomic } from '../../files.ts'
+import { mkdir } from '../../platform/files.ts'
+import { join } from '../../platform/path.ts'
 import { openSafetensors, writeSafetensors } from '../checkpoint/safetensors.ts'
 import type { AdamOptions, OptimReport } from '../contract.ts'
 import { adamState, adamStep, globalNorm } from './adam.ts'
@@ -57,7 +58,7 @@ export function trainable(parameters: readonly NamedArray[], { zeros, adam } = p
       return { gradNorm }
     },
     async saveOptimizer(folder) {
-      await mkdir(folder, { recursive: true })
+      await mkdir(folder)
       const tensors = parameters.flatMap(({ name, shape }, i) => [
         [`${name}.exp_avg`, { shape, data: state.first[i] }] as const,
         [`${name}.exp_avg_sq`, { shape, data: state.second[i] }] as const,

@@ -1,21 +1,19 @@
-/** The thread that a lane lives in: takes jobs one after another, answers each by its number. */
-import { parentPort, workerData } from 'node:worker_threads'
+/** The thread that a lane lives in: opens it, takes jobs one after another, and answers each by its number. */
 import { UserError } from '../../errors.ts'
-import { openGpuLane } from './gpu/lane.ts'
-import { type Lane, type LaneOptions, openLane } from './lane.ts'
-import type { Answer, Call } from './pool.ts'
+import type { Drawn } from '../contract.ts'
+import type { Lane } from './lane.ts'
+import { openLaneOn } from './lanes.ts'
+import type { Answer, Call, Message } from './pool.ts'
+import { nextTurn, thisThread } from './threads.ts'
 
-const port = parentPort
-if (port === null) throw new Error('worker.ts runs as a worker thread')
-const options = workerData as LaneOptions
-const opening = (async (): Promise<Lane> =>
-  options.place.device === 'cpu' ? openLane(options) : openGpuLane(options))()
-// A lane that cannot be opened says so in answer to the first job.
-opening.catch(() => {})
-const answer = (message: Answer, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer)
+const port = thisThread()
+let opening: Promise<Lane> | undefined
+/** Calls whose result is no longer wanted. */
+const stopped = new Set<number>()
+const answer = (message: Answer, transfer: ArrayBuffer[] = []) => port.post(message, transfer)
 
 async function perform({ call, job, stop }: Call): Promise<void> {
-  const lane = await opening
+  const lane = await opening!
   switch (job.kind) {
     case 'overlay':
       return answer({ call, result: await lane.overlay(job) })
@@ -29,18 +27,44 @@ async function perform({ call, job, stop }: Call): Promise<void> {
       )
     }
     case 'generate': {
-      const check = () => {
-        if (Atomics.load(stop, 0) !== 0) throw new Error('stopped')
-      }
-      const onTokens = (tokens: number) => answer({ call, tokens })
-      return answer({ call, result: await lane.generate(job, onTokens, check) })
+      const onTokens = (tokens: number, drawn: readonly Drawn[] = []) => answer({ call, tokens, drawn })
+      return answer({ call, result: await lane.generate(job, onTokens, checkOf(call, stop)) })
     }
+  }
+}
+
+/** Milliseconds between looks at messages: they cost a turn of the event loop. */
+const LOOK_EACH = 50
+
+/** What throws where a call's result is no longer wanted. */
+function checkOf(call: number, stop: Int32Array | null): () => void | Promise<void> {
+  const refuse = () => {
+    throw new Error('stopped')
+  }
+  if (stop !== null) return () => (Atomics.load(stop, 0) === 0 ? undefined : refuse())
+  let looked = performance.now()
+  return async () => {
+    if (performance.now() - looked > LOOK_EACH) {
+      await nextTurn()
+      looked = performance.now()
+    }
+    if (stopped.delete(call)) refuse()
   }
 }
 
 // One at a time: a lane's sessions and buffers belong to the job in hand.
 let queue = Promise.resolve()
-port.on('message', (message: Call) => {
+port.onMessage((message: Message) => {
+  if ('open' in message) {
+    opening = openLaneOn(message.open)
+    // A lane that cannot be opened says so in answer to the first job.
+    opening.catch(() => {})
+    return
+  }
+  if (!('job' in message)) {
+    stopped.add(message.stop)
+    return
+  }
   queue = queue.then(() =>
     perform(message).catch((error: unknown) => {
       const forUser = error instanceof UserError

@@ -19,10 +19,10 @@ import {
   type RetryOptions,
   refusalOf,
   retryAfter,
-  shown,
   waitNotices,
   whyUnanswered,
 } from '../../http.ts'
+import { shown } from '../../printable.ts'
 import { random } from '../../random.ts'
 import { tinkerAddress } from './address.ts'
 import { openSession } from './session.ts'

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { notePrompt } from '../../../src/board/prompts.ts'
-import { runtimeVersion } from '../../../src/engine/onnx/session.ts'
+import { runtimeVersion } from '../../../src/engine/onnx/runtime.ts'
 import { writeJsonAtomic } from '../../../src/files.ts'
 import { loadTokenizer } from '../../../src/tokens/tokenizer.ts'
 import { ask, questions, smolLm2 } from './peers.ts'
@@ -111,7 +111,7 @@ export async function speed(): Promise<void> {
     machine: { processor: cpus()[0]?.model ?? 'unknown', threads: request.threads },
     versions: {
       node: process.version,
-      'onnxruntime-node': runtimeVersion,
+      'onnxruntime-node': runtimeVersion('native'),
       ...turns[0].theirs.versions,
     },
     shapes: { prompts: prompts.length, copies, newTokens, generated, trained, rounds, microBatch },

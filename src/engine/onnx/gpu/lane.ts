@@ -18,11 +18,7 @@ import { openSampler, ROOM, SPARE } from './sampler.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
 /** `plain`: the graphs are WebGPU's, wherever they run. */
-export function openGpuLane(
-  options: LaneOptions,
-  provider: Provider = options.place.device,
-  plain = provider === 'webgpu',
-): Lane {
+export function openGpuLane(options: LaneOptions, provider: Provider, plain = provider === 'webgpu'): Lane {
   const { config } = options
   const { precision } = options.place
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)

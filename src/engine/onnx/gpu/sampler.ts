@@ -214,7 +214,13 @@ export function openSampler({
           started = some.map(fresh)
           attempt(started)
         }
-        onTokens(started.reduce((sum, { completion }) => sum + completion.tokens.length, 0))
+        const drawn = some.flatMap(({ group, sample }, i) =>
+          job.tells ? started[i].completion.tokens.map((token) => ({ request: group, sample, token })) : [],
+        )
+        onTokens(
+          started.reduce((sum, { completion }) => sum + completion.tokens.length, 0),
+          drawn,
+        )
         some.forEach(({ group, sample }, i) => {
           groups[group][sample] = started[i].completion
         })

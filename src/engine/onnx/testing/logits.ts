@@ -6,6 +6,7 @@ import { input } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
 import { packRows, planBatches } from '../pack.ts'
 import { loraA, loraB } from '../programs.ts'
+import type { RuntimeName } from '../runtime.ts'
 import { compile, floatData, floats, int32s, int64s, type Values } from '../session.ts'
 
 export interface Logits {
@@ -17,7 +18,7 @@ export interface Logits {
 /** Opens a checkpoint folder, and on it an adapter's folder where one is given. */
 export async function openLogits(
   folder: string,
-  options: { adapter?: string; threads?: number } = {},
+  options: { adapter?: string; threads?: number; runtime?: RuntimeName } = {},
 ): Promise<Logits> {
   const checkpoint = await openCheckpoint(folder)
   const { config } = checkpoint
@@ -51,6 +52,7 @@ export async function openLogits(
     rows: input('rows', ['rows'], 'int32'),
   })
   const program = await compile(emit('logits', { logits: model.logits(config, weight, hidden) }), {
+    runtime: options.runtime,
     threads: options.threads,
   })
   const weights = Object.fromEntries(

@@ -1,0 +1,27 @@
+/** ONNX Runtime in a browser: its WebAssembly build, which bundlers find through the package itself. */
+import { env } from 'onnxruntime-common'
+import type { Runtime, RuntimeName } from './runtime.ts'
+
+export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
+  native: 'onnxruntime-node',
+  wasm: 'onnxruntime-web',
+}
+
+export async function loadRuntime(name: RuntimeName): Promise<Runtime> {
+  if (name === 'native') throw new Error('a browser has no native runtime')
+  const ort = await import('onnxruntime-web/wasm')
+  // A lane is one thread; more would need memory that threads share, and a page with headers of isolation.
+  ort.env.wasm.numThreads = 1
+  return { create: (model, options) => ort.InferenceSession.create(model, options) }
+}
+
+/** Nothing is missing that could be here. */
+export const nativeProblem = (): null => null
+
+/** No command brings what no browser can load. */
+export const nativeInstall = (): string => ''
+
+export const defaultDevice = () => 'wasm' as const
+
+/** Its parts are released together, under one number. */
+export const runtimeVersion = (): string => env.versions.common
