@@ -163,6 +163,10 @@ const experiment: Words = {
   'looks.first': 'With `--until-resolved`: the seeds at the first look.',
   'looks.maxSeeds': 'Seeds an arm at which it ends.',
   model: "The model's name.",
+  command:
+    'The command line that made it, which `run FOLDER` gives again; absent where a program made the run.',
+  'command.file': 'The experiment file as it was named; null: the built-in experiment.',
+  'command.flags': "The flags that say what is run, each time's over those before.",
   versions: 'Of everything, Node too.',
   machine: 'Processor, cores, memory, system.',
   history: 'What happened to this run that its configuration does not say.',

@@ -45,6 +45,7 @@ export const sidebar: Chapter[] = [
   {
     text: 'Look it up',
     items: [
+      page('The command line', 'command-line'),
       page('The API', 'api'),
       page('The run folder', 'run-folder'),
       page('results.json', 'results'),

@@ -223,11 +223,11 @@ export function familyOf(record: RunRecord, outcomes: readonly JobOutcome[]): Fa
   }
 }
 
-const cutShare = (outcomes: readonly JobOutcome[]): number =>
+export const cutShare = (outcomes: readonly JobOutcome[]): number =>
   mean(outcomes.map(({ episodes }) => countEpisodes(episodes).repliesCut))
 
 /** pass@1 of each evaluation of the untrained model under the baseline's protocol. */
-function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
+export function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
   const { final } = record.identity.arms[record.baseline].protocol
   const [{ name }] = planBases(record)
   return baseOutcomes(outcomes, name).map(({ episodes }) => passAt(rewards(episodes, final)).passAt1.value)
@@ -315,7 +315,7 @@ function sequential(
 }
 
 /** One evaluation as the statistics take it. A base has no training seed: its number of run stands there. */
-function scores(record: RunRecord, { job, episodes }: JobOutcome): SeedScores {
+export function scores(record: RunRecord, { job, episodes }: JobOutcome): SeedScores {
   const { final } = record.identity.arms[job.arm].protocol
   const values = rewards(episodes, final)
   return {
