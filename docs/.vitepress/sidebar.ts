@@ -64,6 +64,7 @@ export const sidebar: Chapter[] = [
       page('Models, problems, endpoints', 'models'),
       page('The built-in engine', 'engine'),
       page('GPUs', 'gpu'),
+      page('Browsers', 'browser'),
       page('Servers', 'tinker'),
       page('What can go wrong', 'robustness'),
     ],
