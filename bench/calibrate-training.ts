@@ -434,6 +434,7 @@ took ${s.secondsEach.toFixed(0)} seconds; ${s.minutes.toFixed(0)} minutes of one
 
 ${of('null').length} experiments (of ${planned().filter(({ kind }) => kind === 'null').length} planned) of four arms that all read their own note and are trained for ${designs.null.steps} steps with ${designs.null.seeds} seeds each, and evaluated
 on ${designs.null.holdout} held-out problems. Three are compared with the first, as one family: all true differences are 0.
+Each line keeps the verdicts of the version that ran it.
 
 ${table(
   ['what', 'found'],
