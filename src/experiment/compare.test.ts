@@ -113,7 +113,7 @@ describe('compareArms', () => {
     }
     await writeFile(at('graded/experiment.json'), recordText(changed))
     await expect(compare('graded', 'one')).rejects.toThrow(
-      /graded and .*one cannot be compared: evaluation\.sampling\.temperature is 0\.5 in the first and 0\.9 in the second; grader is "math 2" in the first and "math 1" in the second: run one of them again/,
+      /graded and .*one cannot be compared: the verifiers differ \(math 2 in the first, math 1 in the second\); the evaluations drew differently \(temperature 0\.5, top-p 0\.95 in the first, temperature 0\.9, top-p 0\.95 in the second\): run one of them again/,
     )
   })
 })

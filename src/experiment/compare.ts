@@ -4,7 +4,7 @@
  */
 import { UserError } from '../errors.ts'
 import { join } from '../platform/path.ts'
-import { evaluationFacts, graderName } from '../record/facts.ts'
+import { decisive, evaluationFacts } from '../record/facts.ts'
 import { type Differing, differing } from '../record/folder.ts'
 import { readJob } from '../record/job-log.ts'
 import { planBases, planJobs } from '../record/plan.ts'
@@ -209,15 +209,8 @@ function baseOutcomes({ folder, record, jobs }: StoredRun): Promise<JobOutcome[]
 
 /** What of two runs keeps their arms from being compared, a phrase each. */
 function obstacles({ identity: { shared: a } }: RunRecord, { identity: { shared: b } }: RunRecord): string[] {
-  const of = ({ task, evaluation: { sampling, readTokens }, template, grader }: typeof a) => ({
-    task: task.name,
-    'evaluation.sampling': sampling,
-    'evaluation.readTokens': readTokens,
-    template,
-    grader: graderName(grader),
-  })
-  return differing(of(a), of(b)).map(
-    ({ path, before = 'none', now = 'none' }) => `${path} is ${before} in the first and ${now} in the second`,
+  return decisive.flatMap(([what, told]) =>
+    told(a) === told(b) ? [] : `the ${what} (${told(a)} in the first, ${told(b)} in the second)`,
   )
 }
 

@@ -1,6 +1,6 @@
-/** How an arm's evaluations were drawn and graded, as the statistics hold two arms against each other. Pure. */
+/** How an arm's evaluations were drawn and graded, and what of two runs keeps their arms from being compared. Pure. */
 import type { EvaluationFacts } from '../stats/index.ts'
-import type { RunRecord } from './schema.ts'
+import type { RunRecord, SharedRecord } from './schema.ts'
 
 /** A verifier with its version, as records name it. */
 export const graderName = ({ name, version }: { name: string; version: string }): string =>
@@ -26,3 +26,18 @@ export function evaluationFacts(
     cutShare,
   }
 }
+
+/** What must be the same for arms of two runs to be compared, beside the held-out problems, each in words. */
+export const decisive: readonly [what: string, told: (shared: SharedRecord) => string][] = [
+  ['tasks differ', ({ task }) => task.name],
+  ['verifiers differ', ({ grader }) => graderName(grader)],
+  [
+    'evaluations drew differently',
+    ({ evaluation: { sampling } }) => `temperature ${sampling.temperature}, top-p ${sampling.topP}`,
+  ],
+  [
+    'prompts had different limits',
+    ({ evaluation: { readTokens } }) => (readTokens === null ? 'what fits' : `${readTokens} tokens`),
+  ],
+  ['chat templates were given different arguments', ({ template }) => JSON.stringify(template)],
+]

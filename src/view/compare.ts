@@ -5,8 +5,7 @@
  * Two arms can be compared where all that decides a score beside the arm itself is the same: the task, the held-out
  * problems, how replies were drawn and prompts made, and the verifier. What else was set differently is the question that the comparison answers.
  */
-import { evaluationFacts, graderName } from '../record/facts.ts'
-import type { SharedRecord } from '../record/schema.ts'
+import { decisive, evaluationFacts } from '../record/facts.ts'
 import { type Contrast, compareFamily, type SeedScores } from '../stats/index.ts'
 import { bit, flagAt, flagStarts, layoutOf } from './flags.ts'
 import type { BoardColumns, RunView } from './types.ts'
@@ -109,7 +108,7 @@ function whyNot(runs: readonly ComparedRun[], one: ArmOfRun, other: ArmOfRun): s
   const [x, y] = [a.run.identity.shared, b.run.identity.shared]
   for (const [what, told] of decisive) {
     const [ours, theirs] = [told(x), told(y)]
-    if (ours !== theirs) return `${what}: ${ours} in ${a.run.name}, ${theirs} in ${b.run.name}.`
+    if (ours !== theirs) return `The ${what}: ${ours} in ${a.run.name}, ${theirs} in ${b.run.name}.`
   }
   const [ours, theirs] = [heldOut(a.columns), heldOut(b.columns)]
   const both = [...ours].filter((problem) => theirs.has(problem)).length
@@ -121,21 +120,6 @@ function whyNot(runs: readonly ComparedRun[], one: ArmOfRun, other: ArmOfRun): s
     ? null
     : `They hold the same trainings (${same.join(', ')}): nothing tells them apart.`
 }
-
-/** What must be the same beside the held-out problems, each in words. */
-const decisive: readonly [what: string, told: (shared: SharedRecord) => string][] = [
-  ['The tasks differ', ({ task }) => task.name],
-  ['The verifiers differ', ({ grader }) => graderName(grader)],
-  [
-    'The evaluations drew differently',
-    ({ evaluation: { sampling } }) => `temperature ${sampling.temperature}, top-p ${sampling.topP}`,
-  ],
-  [
-    'Prompts had another limit',
-    ({ evaluation: { readTokens } }) => (readTokens === null ? 'what fits' : `${readTokens} tokens`),
-  ],
-  ['Chat templates were given other arguments', ({ template }) => JSON.stringify(template)],
-]
 
 /** Jobs of one arm that the other has too, to the letter: a seed that was run twice, or a folder that was copied. */
 function sameTrainings(a: ComparedRun, arm: string, b: ComparedRun, other: string): string[] {
