@@ -9,6 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { deadLinks, linkedSources, slug, sourceMarkdown, toSourcePage } from '../docs/.vitepress/links.ts'
 import { sidebar } from '../docs/.vitepress/sidebar.ts'
 import { commandsOf, savedFile } from '../scripts/getting-started.ts'
+import { glossarySection } from '../scripts/glossary.ts'
 import { runFolderPage } from '../scripts/run-folder.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -133,6 +134,10 @@ describe('the site', () => {
     expect(deadLinks(html([...good, ...bad]), 'a.html', site)).toEqual(bad)
     expect(deadLinks('<img alt="" src="/base/b/q.svg">', 'a.html', site)).toEqual(['/base/b/q.svg'])
   })
+})
+
+it('docs/glossary.md has the words of the table as the pages say them', () => {
+  expect(read('docs/glossary.md')).toContain(`<!-- table -->\n${glossarySection()}\n<!-- /table -->`)
 })
 
 it('docs/run-folder.md is what scripts/run-folder.ts writes', () => {

@@ -66,7 +66,7 @@ const lines = {
   'notes cut': 'share of notes that the token limit ended.',
   'replies cut': 'share of replies that the token limit ended.',
   'over-optimised':
-    'whether a stand-in for the target rose without the target. Here the reward is the target itself.',
+    'whether a stand-in for the target rose without the target. Where the reward is being right, it is the target itself; a rule that pays otherwise is named.',
 } as const
 
 export const glossary: Readonly<Record<string, string>> = {
