@@ -1,8 +1,8 @@
 /**
  * Does the verdict hold its level? Simulated experiments with a known truth, compared as a run compares them.
  *
- *   npm run calibrate                        writes docs/calibration.md and bench/results/calibration.json (about half
- *                                            an hour on one thread)
+ *   npm run calibrate                        writes docs/calibration.md and bench/results/calibration.json (about an
+ *                                            hour on one thread)
  *   npm run calibrate -- --only families     one part anew, or several by commas; the others' figures are kept
  *   npm run calibrate -- --sims 50           a quick look, printed and written nowhere
  *   npm run calibrate -- --report            docs/calibration.md again from the results there are
@@ -53,10 +53,10 @@ const usual: Record<Part, number> = {
   stress: 2000,
   sequence: 2000,
   rules: 400,
-  families: 400,
-  familyPower: 100,
+  families: 2000,
+  familyPower: 200,
   widths: 60,
-  familySequence: 500,
+  familySequence: 1000,
   otherSizes: 400,
   training: 200,
 }

@@ -17,6 +17,7 @@ import type { Device } from '../src/engine/onnx/devices.ts'
 import { defaultLimits, gpuLimits } from '../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../src/engine/onnx/policy.ts'
 import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
+import { adamStep, policyLoss } from '../src/engine/testing/update.ts'
 import { writeJsonAtomic } from '../src/files.ts'
 import { random, seedsOf } from '../src/random.ts'
 
@@ -215,18 +216,9 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
         return { prompt: boards[p].prompt, completion, logprobs, advantages: completion.map(() => advantage) }
       }),
     )
-    const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
+    const loss = policyLoss(0.9)
     const report = await timed('train', () => policy.forwardBackward(data, loss))
-    await timed('optimise', () =>
-      policy.optimStep({
-        learningRate: 1e-4,
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-8,
-        weightDecay: 0,
-        maxGradNorm: 1,
-      }),
-    )
+    await timed('optimise', () => policy.optimStep(adamStep({ learningRate: 1e-4 })))
     const drift = Math.max(
       ...report.logprobs.map((line, i) =>
         line.reduce((worst, l, t) => Math.max(worst, Math.abs(l - data[i].logprobs[t])), 0),

@@ -18,6 +18,7 @@ import { defaultLimits } from '../src/engine/onnx/limits.ts'
 import { frozenPolicy, loraPolicy } from '../src/engine/onnx/policy.ts'
 import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
 import { initialWeights } from '../src/engine/onnx/trainer.ts'
+import { policyLoss } from '../src/engine/testing/update.ts'
 import { referenceSettings } from '../src/experiment/defaults.ts'
 import { writeJsonAtomic } from '../src/files.ts'
 import { seedsOf } from '../src/random.ts'
@@ -116,7 +117,7 @@ async function measure(folder: string, { length, adapters }: MemoryCase): Promis
   const policies = Array.from({ length: adapters }, (_, seed) =>
     loraPolicy(base, 'random', { ...train.lora, seed }),
   )
-  const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 1 } as const
+  const loss = policyLoss()
   // The first once more: by then all have their optimiser's state.
   for (const policy of [...policies, policies[0]]) {
     await policy.forwardBackward(batch, loss)

@@ -170,8 +170,14 @@ function picture(): string {
     const x = (value: number) => from + panel / 2 + (value / most) * (panel / 2 - 16)
     parts.push(`<text x="${from + panel / 2}" y="20" text-anchor="middle" class="h">${world}</text>`)
     parts.push(`<line x1="${x(0)}" x2="${x(0)}" y1="${top - 8}" y2="${height - 36}" class="zero"/>`)
-    for (const tick of [-most, 0, most]) {
-      parts.push(`<text x="${x(tick)}" y="${height - 18}" text-anchor="middle">${signed(tick)}</text>`)
+    // Those at the edges end there: the next panel's begin right behind.
+    const ticks = [
+      [-most, 'start'],
+      [0, 'middle'],
+      [most, 'end'],
+    ] as const
+    for (const [tick, anchor] of ticks) {
+      parts.push(`<text x="${x(tick)}" y="${height - 18}" text-anchor="${anchor}">${signed(tick)}</text>`)
     }
     rules.forEach((rule, r) => {
       const y = top + r * row
@@ -195,9 +201,13 @@ function picture(): string {
   })
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="Difference of pass@1 to readers alone, by world and rule">`,
-    '<style>svg{background:#fff}text{font:13px system-ui,sans-serif;fill:#222}.h{font-weight:600}.zero{stroke:#999}.guess{fill:#d8dee9}',
-    'line.up{stroke:#0a7d4f;stroke-width:2}circle.up{fill:#0a7d4f}line.down{stroke:#b3261e;stroke-width:2}circle.down{fill:#b3261e}',
-    'line.none{stroke:#555;stroke-width:2}circle.none{fill:#555}</style>',
+    // The scheme of the page that shows it, or the viewer's own.
+    '<style>text{font:13px system-ui,sans-serif;fill:#222}.h{font-weight:600}.zero{stroke:#999}.guess{fill:#d8dee9}',
+    'line.up,line.down,line.none{stroke-width:2}line.up{stroke:#0a7d4f}circle.up{fill:#0a7d4f}',
+    'line.down{stroke:#b3261e}circle.down{fill:#b3261e}line.none{stroke:#555}circle.none{fill:#555}',
+    '@media (prefers-color-scheme:dark){text{fill:#e9e9e6}.zero{stroke:#777}.guess{fill:#3a4150}',
+    'line.up{stroke:#5fce8a}circle.up{fill:#5fce8a}line.down{stroke:#ff8a80}circle.down{fill:#ff8a80}',
+    'line.none{stroke:#b5b8bd}circle.none{fill:#b5b8bd}}</style>',
     ...parts,
     '</svg>',
     '',

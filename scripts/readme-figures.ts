@@ -1,5 +1,6 @@
 /**
- * Puts a run's table and the bench's figures into README.md, between its markers, so that no number there is typed:
+ * Puts the first lines of a run's table into README.md and the bench's figures into docs/engine.md, between their markers, so that
+ * no number there is typed. The run is that of the README's command, in runs/example after `npm run build:docs`.
  *
  *   npx tsx scripts/readme-figures.ts RUN_FOLDER
  */
@@ -33,17 +34,16 @@ const rows = bench.phases.map(({ phase, seconds, tokens, what }) => [
   median(seconds).toFixed(3),
   tokens === 0 ? '' : `${Math.round(tokens / median(seconds))} ${what}`,
 ])
-const sections: Record<string, string> = {
-  result: `What it printed, in ${results.timing.minutes.toFixed(1)} minutes on two cores (Node ${results.versions.node.slice(1)}):
+// What a person reads first: the two sentences, what it was, the arms. What they rest on comes after.
+const [sentences, what, arms] = tableText(results).split('\n\n')
 
-\`\`\`text
-${tableText(results).trimEnd()}
-\`\`\``,
+await replaceSections(join(root, 'README.md'), {
+  result: ['```text', sentences, '', what, '', arms, '```'].join('\n'),
+})
+await replaceSections(join(root, 'docs/engine.md'), {
   speed: `${bench.machine.threads} cores of an ${bench.machine.processor}, Node ${bench.versions.node.slice(1)}, onnxruntime-node ${bench.versions['onnxruntime-node']} (\`npm run bench\`; medians; peak memory ${bench.peakMiB.toFixed(0)} MiB). One step of the default experiment is
 a draft, a read, a forward and backward pass over the replies that earned more or less than their group, and an
 optimiser step.
 
 ${table(['phase', 'seconds', 'a second'], rows)}`,
-}
-
-await replaceSections(join(root, 'README.md'), sections)
+})

@@ -56,8 +56,25 @@ describe('readJsonFile', () => {
   const schema = z.object({ step: z.number() })
   const path = () => join(folder, 'state.json')
 
+  test('reads past a byte-order mark, and names what is no UTF-8', async () => {
+    const marked = join(folder, 'marked.json')
+
+    await writeFile(marked, '\ufeff{"a": 1}')
+
+    expect(await readJsonFile(marked, z.object({ a: z.number() }))).toEqual({ a: 1 })
+
+    await writeFile(marked, Buffer.from('\ufeff{"a": 1}', 'utf16le'))
+
+    await expect(readJsonFile(marked, z.unknown())).rejects.toThrow(/marked\.json is .*UTF-16/)
+  })
+
   test('gives what fits', async () => {
     await writeJsonAtomic(path(), { step: 3 })
+    expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })
+  })
+
+  test('takes a byte-order mark for none, as editors write it', async () => {
+    await writeFile(path(), Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from('{"step": 3}')]))
     expect(await readJsonFile(path(), schema)).toEqual({ step: 3 })
   })
 

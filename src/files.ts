@@ -22,6 +22,7 @@ import {
 } from './platform/files.ts'
 import { sha256 } from './platform/hash.ts'
 import { basename, dirname, join } from './platform/path.ts'
+import { decodeText } from './text-file.ts'
 
 /** What to do where the system refuses to write, by its code. */
 const remedies: Readonly<Record<string, string>> = {
@@ -355,12 +356,7 @@ export async function readTextFile(
     throw new UserError(`Cannot read ${path} (${code}). Check the path.`)
   }
   if (bytes.length === 0) throw new UserError(`${path} is empty. Copy or download it again.`)
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw new UserError(`${path} is no UTF-8 text. Save it as UTF-8, or copy it again.`)
-  }
+  const text = decodeText(bytes, path)
   if (text.startsWith(lfsPointer)) {
     throw new UserError(
       `${path} is a Git LFS pointer, not the file itself. Run 'git lfs pull' where it comes from.`,

@@ -13,6 +13,7 @@ import {
   retryAfter,
   type Wait,
   waitNotices,
+  whyUnanswered,
 } from './http.ts'
 import { shown } from './printable.ts'
 
@@ -215,6 +216,21 @@ describe('an answer', () => {
     expect((await askWithRetries(breaks.url, {}, quick)).text).toBe('whole one')
     await expect(askWithRetries(breaks.url, {}, { ...quick, repeat: 'unsent' })).rejects.toThrow()
     expect(breaks.asked).toHaveLength(3)
+  })
+})
+
+describe('a certificate that nobody here vouches for', () => {
+  it.each(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'])(
+    'is said with what to do: %s',
+    (code) => {
+      const said = whyUnanswered(Object.assign(new TypeError('fetch failed'), { cause: { code } }))
+      expect(said).toMatch(new RegExp(`^${code}; .*NODE_EXTRA_CA_CERTS`))
+    },
+  )
+
+  it('is told from what has another cause', () => {
+    const refused = Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED' } })
+    expect(whyUnanswered(refused)).toBe('ECONNREFUSED')
   })
 })
 

@@ -321,7 +321,7 @@ const codeOf = (error: unknown) => (error as { cause?: { code?: string } }).caus
 
 /** Codes of a certificate that nobody here vouches for. */
 const untrusted =
-  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*_CERT.*|CERT_UNTRUSTED)$/
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*_CERT.*|UNABLE_TO_VERIFY_LEAF_SIGNATURE|CERT_UNTRUSTED)$/
 
 /** Why a request got no answer, in a few words: the system's code where there is one. */
 export function whyUnanswered(error: unknown): string {

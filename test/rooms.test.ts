@@ -10,6 +10,8 @@
  * - `endpoint` is above `board`: it is another writer.
  * - `stats` knows numbers alone and could lie anywhere; it is below `record`, whose results hold its intervals.
  * - `platform` is where the machine begins: what there is of Node and of a browser is asked for there.
+ * - `playground` is a page of its own: over `browser`, which computes, and `web`, whose views it shows.
+ * - `publish` is above `experiment`, whose record says where an adapter lies; `exports` needs the record alone.
  * - `report` and `view` are below `experiment`, which writes a run's pages at its end; `web` is a page that they carry.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -32,9 +34,9 @@ const floors = [
   ['record'],
   ['view', 'log'],
   ['report'],
-  ['web', 'experiment'],
-  ['serve', 'browser'],
-  ['index', 'cli'],
+  ['web', 'experiment', 'exports'],
+  ['serve', 'browser', 'publish'],
+  ['index', 'cli', 'playground'],
 ]
 
 const root = fileURLToPath(new URL('../src', import.meta.url))

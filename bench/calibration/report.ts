@@ -97,7 +97,12 @@ export function report({
   const ruleNames = Object.keys(rules)
   const alike = families.filter((c) => c.pattern === 'all alike')
   const unlike = families.filter((c) => c.pattern !== 'all alike' && c.arms > 2)
-  const twoUnlike = families.filter((c) => c.arms === 2 && c.problems === 300)
+  const twoUnlike = families.filter((c) => c.arms === 2 && c.pattern !== 'all alike')
+  const twoAt = (problems: number) =>
+    worst(
+      twoUnlike.filter((c) => c.problems === problems),
+      (c) => c.missed.percent,
+    )
   const summaryOf = (rows: typeof families) => {
     const highest = worst(rows, (c) => c.falseMoved.percent)
     const average = (of: (row: (typeof rows)[number]) => Share) =>
@@ -200,27 +205,32 @@ spread 0.02, no true difference): ${show(looks.naive)} percent ever do at level 
 
 ## Families of contrasts
 
-Several arms, each against the first, on 120 hard problems (300 where said) with ${ROLLOUTS} rollouts, through \`compareFamily\`. _False
+Several arms, each against the first, on 120 hard problems (300 or 1000 where said) with ${ROLLOUTS} rollouts, through \`compareFamily\`. _False
 moved_: percent of experiments in which any contrast without a true difference is called moved, either way. _Missed_:
 percent in which any of the family's intervals misses its true difference. Both may be 5 at most; ${sims.families} experiments a setting,
-so the Monte Carlo error of a share near 5 percent is ${errorNearFive(sims.families)}.
+or half of them where the level is never near: the Monte Carlo error of a share of 5 percent is ${errorNearFive(sims.families)}, and of one of 2 percent in
+half of them ${(100 * Math.sqrt((0.02 * 0.98) / (sims.families / 2))).toFixed(1)}.
 
 - Seeds that spread alike, ${summaryOf(alike)}
 - Unlike, three arms or more on 120 problems: ${summaryOf(unlike.filter((c) => c.problems === 120))}
 - Unlike, three arms or more on 300 problems: ${summaryOf(unlike.filter((c) => c.problems === 300))}
+- Unlike, three arms or more on 1000 problems: ${summaryOf(unlike.filter((c) => c.problems === 1000))}
 
-Where spreads differ, the wide ones are 0.04 and the others 0, or 0.01 on 300 problems. It bends there: the noise of the
-problems hides less of the spread, two or three seeds cannot tell a wide baseline from a lucky narrow one, and all contrasts
-lean on it at once. Two arms alone miss ${show(worst(twoUnlike, (c) => c.missed.percent).missed)} there, for the reason of [where it bends](#where-it-bends).
+Where spreads differ, the wide ones are 0.04 and the others 0, or 0.01 on 300 problems. The level holds on up to 300 problems, and
+not on 1000 with two seeds an arm: the more problems, the less their noise hides of the spread, and two seeds cannot tell a wide
+arm from a lucky narrow one. Two arms alone, which have no third to show which of them is odd, miss ${show(twoAt(300).missed)} percent on 300
+problems, with ${show(twoAt(300).falseMoved)} called moved, and ${show(twoAt(1000).missed)} percent on 1000, with ${show(twoAt(1000).falseMoved)} called moved (see [where it
+bends](#where-it-bends)). So beyond 300 problems, a \`moved\` that would not stand if the spread were one arm's alone says so.
 
 ${table(
-  ['problems', 'seeds spread', 'wide', 'arms', 'seeds', 'false moved', 'missed'],
+  ['problems', 'seeds spread', 'wide', 'arms', 'seeds', 'experiments', 'false moved', 'missed'],
   families.map((c) => [
     `${c.problems}`,
     c.pattern,
     `${c.wide}`,
     `${c.arms}`,
     `${c.seeds}`,
+    `${c.sims}`,
     show(c.falseMoved),
     show(c.missed),
   ]),
@@ -241,8 +251,8 @@ ${table(
   ]),
 )}
 
-**Kept**: pooled where both arms spread as the others do, and never below their own. Always pooling finds the most where
-spreads are alike, and misses its level where they are not: an arm that hardly learns spreads less than one that does, so that
+**Kept**: pooled where both arms spread as the others do, never below their own and for four arms at most; an odd arm for itself,
+with its own degrees of freedom. Always pooling finds the most where spreads are alike, and misses its level where they are not: an arm that hardly learns spreads less than one that does, so that
 cannot be left to luck.
 
 ### One arm is better

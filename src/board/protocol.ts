@@ -184,8 +184,11 @@ export function sightOf(protocol: Protocol, round: number, seat: number, draw: R
 }
 
 /** A seat as its prompt sees it. */
-export function seatView(protocol: Protocol, problem: Problem, seat: number): SeatView {
-  const { seats } = protocol
+export function seatView(
+  { seats }: { seats: readonly Pick<Seat, 'name'>[] },
+  problem: Problem,
+  seat: number,
+): SeatView {
   return { index: seat, name: seats[seat].name, parts: partsOf(problem, seat, seats.length) }
 }
 
@@ -205,21 +208,37 @@ export function protocolRecord(protocol: Protocol) {
     seats: seats.map((seat) => ({ ...seat })),
     rounds: rounds.map(({ name, speakers, sees, prompt, maxTokens, sampling }, r) => {
       const sights = speakers.map((seat) => sightOf(protocol, r, seat, probe(r, seat)))
-      const chats = speakers.map((seat, i) =>
-        prompt(probed, seatView(protocol, probed, seat), sights[i]?.map((_, n) => `${n}`) ?? null),
-      )
       return {
         name,
         speakers: [...speakers],
         sees: sees?.name ?? null,
         sights,
-        prompt: seedOf(JSON.stringify(chats)).toString(16),
+        prompt: promptRecord(prompt, { seats, speakers, sights }),
         maxTokens,
         sampling,
       }
     }),
     final,
   }
+}
+
+/** Names a prompt by the chats that it gives for a made-up problem: `sights` are the posts that each speaker is shown. */
+export function promptRecord(
+  prompt: Prompt,
+  {
+    seats,
+    speakers,
+    sights,
+  }: {
+    seats: readonly Pick<Seat, 'name'>[]
+    speakers: readonly number[]
+    sights: readonly (readonly unknown[] | null)[]
+  },
+): string {
+  const chats = speakers.map((seat, i) =>
+    prompt(probed, seatView({ seats }, probed, seat), sights[i]?.map((_, n) => `${n}`) ?? null),
+  )
+  return seedOf(JSON.stringify(chats)).toString(16)
 }
 
 export type ProtocolRecord = ReturnType<typeof protocolRecord>

@@ -125,6 +125,15 @@ describe('run', () => {
     }
   })
 
+  it('goes on when nobody reads what it says any more', async () => {
+    const { child, ended, said } = start('run', experiment, '--out', 'unread', '--steps', '1')
+    child.stdout.destroy()
+    while (said() === '') await new Promise((resolve) => setTimeout(resolve, 20))
+    child.stderr.destroy()
+    expect((await ended).code).toBe(0)
+    expect(await exists(join(folder, 'unread/results.json'))).toBe(true)
+  })
+
   it('stops on Ctrl-C with 130 and says how to go on', async () => {
     const { child, ended, said } = start('run', experiment, '--out', 'stopped', '--steps', '500')
     while (!said().includes('baseline-s17 started')) await new Promise((resolve) => setTimeout(resolve, 50))
@@ -187,8 +196,9 @@ describe('bad input', () => {
       [['--arm', 'all'], /no arm "all": the arms are baseline, recipe/],
       [['--shard', '5/4'], /Give a shard such as 3\/16/],
       [['--device', 'abacus'], /engine\.device = "abacus": it must be cpu/],
-      [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ/],
+      [['--seeds', '17,17'], /seeds = \[17,17\]: it must differ from each other, and 17 stands twice/],
       [['--task', 'sudoku'], /no task "sudoku"/],
+      [['--threads', '100000'], /engine\.threads = 100000: it must be at most \d+/],
       [['--holdout', '7'], /asks for 7 problems and .* gives 6/],
     ]
     const ended = await Promise.all(cases.map(([args]) => cli('run', experiment, ...args)))
@@ -202,9 +212,12 @@ describe('bad input', () => {
       `import { defineExperiment, own } from 'message-board'\nexport default defineExperiment(${settings})`
     const cases: [text: string, why: RegExp][] = [
       [define('{ board: { copies: 0 } }'), /board\.copies = 0: it must be at least 1/],
+      [define('{ board: { copies: 1e9 } }'), /board\.copies = 1000000000: it must be at most/],
+      [define('{ evaluation: { baseRuns: 1e8 } }'), /evaluation\.baseRuns = 100000000: it must be at most/],
       [define('{ board: { copies: 1 } }'), /compare each text with itself alone/],
       [define('{ train: { lora: { rank: 0 } } }'), /train\.lora\.rank = 0: it must be at least 1/],
       [define('{ train: { stepz: 4 } }'), /unknown setting "stepz" under train/],
+      [define('{ grader: { name: "mine", grade: () => null } }'), /grader .* must have a name and a version/],
       [define('{ arms: { recipe: { reads: () => [9] } } }'), /gave \[9\]: return different posts/],
       ['export const x = 1', /export default defineExperiment/],
       ['export default {', /does not load/],

@@ -1,4 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import type { ProtocolChoices } from '../board/protocol.ts'
+import { board } from '../board/protocols.ts'
+import { own } from '../board/sights.ts'
 import { defineExperiment } from '../experiment/config.ts'
 import type { FoundModels } from '../experiment/engine.ts'
 import { recordOf } from '../experiment/record.ts'
@@ -20,6 +23,48 @@ describe('flags', () => {
       expect([sampling.trained.temperature, sampling.context.temperature]).toEqual([0.8, 0.8])
     }
     expect([arms.a.train.lora.rank, arms.a.sampling.context.topP]).toEqual([8, 0.9])
+  })
+
+  it('win over an arm’s model, and a round’s temperature', () => {
+    const sampling = { train: { temperature: 0.2, topP: 1 }, evaluation: { topP: 0.5 } }
+    const protocol: ProtocolChoices = {
+      name: 'two rounds',
+      rounds: [
+        { name: 'note', tokens: 'note', sampling },
+        { name: 'reply', tokens: 'reply', sees: own },
+      ],
+    }
+    const experiment = defineExperiment({ arms: { a: { protocol, model: 'other/model' }, b: { protocol } } })
+    const { arms } = withFlags(experiment, { model: 'owner/model', temperature: 0.8 })
+    for (const { policies, protocol, sampling } of Object.values(arms)) {
+      expect(policies.policy.model).toBe('owner/model')
+      // A round that says nothing of it draws at the arm's.
+      expect(protocol.rounds.map((round) => round.sampling)).toEqual([
+        { train: { topP: 1 }, evaluation: { topP: 0.5 } },
+        { train: {}, evaluation: {} },
+      ])
+      expect([sampling.trained.temperature, sampling.context.temperature]).toEqual([0.8, 0.8])
+    }
+    // Left out, each has its own.
+    const { a } = withFlags(experiment, { steps: 1 }).arms
+    expect([a.policies.policy.model, a.protocol.rounds[0].sampling]).toEqual(['other/model', sampling])
+  })
+
+  it('are refused by name where an arm cannot be meant', () => {
+    const seats = [{ policy: 'mate' }, {}, {}]
+    const protocol = { ...board(), seats }
+    const mate = defineExperiment({ arms: { a: { protocol, policies: { mate: { model: 'other/model' } } } } })
+    expect(() => withFlags(mate, { model: 'owner/model' })).toThrow(
+      /--model owner\/model .* the arm "a" has the policy "mate" with a model of its own \(other\/model\)/,
+    )
+    expect(withFlags(mate, { steps: 1 }).arms.a.policies.mate.model).toBe('other/model')
+    const started = defineExperiment({ arms: { a: { adapter: './start' } } })
+    expect(() => withFlags(started, { loraAlpha: 4 })).toThrow(
+      /--lora-alpha 4 .* the arm "a" starts from .\/start/,
+    )
+    const frozen = { mate: { adapter: './start' } }
+    const other = defineExperiment({ arms: { a: { protocol, policies: frozen } } })
+    expect(() => withFlags(other, { loraAlpha: 4 })).toThrow(/starts from .\/start/)
   })
 })
 

@@ -72,3 +72,18 @@ describe('serve', () => {
     expect(code).toBe(0)
   })
 })
+
+describe('playground', () => {
+  it('answers at the address that it prints, with a page that needs no other, and ends at Ctrl-C', async () => {
+    let answered: Promise<string> | undefined
+    const { code } = await cli(['playground'], (said, stop) => {
+      const url = /http:\S+/.exec(said)?.[0]
+      if (!url || !said.includes('Ctrl-C') || answered) return
+      answered = fetch(url)
+        .then((response) => response.text())
+        .finally(stop)
+    })
+    expect(await answered).toContain('<title>message-board: a playground</title>')
+    expect(code).toBe(0)
+  })
+})

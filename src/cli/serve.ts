@@ -19,14 +19,22 @@ export async function serveCommand(folder: string, flags: ServeFlags): Promise<v
   await dashboard.close()
 }
 
-/** The usual port unless another is asked for; any free one where it is taken. */
-export async function start(folder: string, { host, port }: ServeFlags): Promise<Dashboard> {
+/** At the usual port unless another is asked for. */
+export const start = (folder: string, { host, port }: ServeFlags): Promise<Dashboard> =>
+  atPort(port, PORT, (found) => serve({ folder, host, port: found }))
+
+/** Opens at the port that is asked for; else at the usual one, or any free one where that is taken. */
+export async function atPort<T>(
+  asked: number | undefined,
+  usual: number,
+  open: (port: number) => Promise<T>,
+): Promise<T> {
   try {
-    return await serve({ folder, host, port: port ?? PORT })
+    return await open(asked ?? usual)
   } catch (error) {
-    if (port !== undefined || !(error instanceof UserError) || !error.message.includes('EADDRINUSE'))
-      throw error
-    return serve({ folder, host })
+    const isTaken = error instanceof UserError && error.message.includes('EADDRINUSE')
+    if (asked !== undefined || !isTaken) throw error
+    return open(0)
   }
 }
 

@@ -329,7 +329,8 @@ const choicesSchema = z.strictObject({
     .strictObject({
       name: z.enum(['onnx', 'tinker']).optional(),
       device: z.enum(['cpu', 'wasm', 'cuda', 'webgpu', 'auto']).optional(),
-      threads: count.max(1024).optional(),
+      // More on a core only wait for each other, and each has memory of its own.
+      threads: count.max(16 * cores()).optional(),
       urls: z.array(z.string().min(1)).optional(),
       tokenizer: z.string().min(1).nullish(),
     })

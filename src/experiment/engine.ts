@@ -15,7 +15,7 @@ import { UserError } from '../errors.ts'
 import { type LocatedModel, type LocateOptions, locateModel } from '../hub/locate.ts'
 import { sha256 as hashing } from '../platform/hash.ts'
 import { environment, packageVersion, platformVersions } from '../platform/machine.ts'
-import { graderName } from '../record/schema.ts'
+import { graderName } from '../record/facts.ts'
 import type { Experiment, OnnxChoice } from './config.ts'
 
 /** The experiment's model: what is here of it, and a fingerprint of what decides its numbers. */

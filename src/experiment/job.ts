@@ -19,6 +19,7 @@ import type { Job } from '../record/plan.ts'
 import type { MetricsLine, Progress, RolloutLine } from '../record/schema.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { EpisodeCredit } from '../train/credit/types.ts'
+import type { Learner } from '../train/distance.ts'
 import { isTrainingOver, tokensOf, trainSteps } from '../train/loop.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
@@ -107,8 +108,9 @@ async function train(
   let started = performance.now()
   const before = log.progress()
   const spent = { ...before.tokens }
+  const learners = await withStarts(context, arm, authors)
   const loop = trainSteps({
-    authors,
+    authors: learners,
     protocol: arm.protocol,
     credit: arm.credit,
     sampling: arm.sampling,
@@ -150,7 +152,36 @@ async function train(
     const { steps } = log.progress()
     const kept = steps > 0 ? ` The state after step ${steps} is kept in ${job}.` : ''
     throw new UserError(`step ${steps + 1} failed: ${why}.${kept}`.replace(/\.\./g, '.'), { cause: error })
+  } finally {
+    for (const { start } of learners.values()) start?.dispose()
   }
+}
+
+/**
+ * The authors with those that learn as they were before training: the base, or the adapter that they began with. Not on
+ * servers, which ask for payment for each text that is scored, and score at temperature 1 alone.
+ */
+async function withStarts(
+  { engines, experiment }: JobContext,
+  { policies }: Arm,
+  authors: ReadonlyMap<string, JobAuthor>,
+): Promise<ReadonlyMap<string, Learner>> {
+  if (experiment.engine.name !== 'onnx') return authors
+  const learners = new Map<string, Learner>()
+  for (const [name, author] of authors) {
+    if (!author.trained) {
+      learners.set(name, author)
+      continue
+    }
+    const { model, adapter } = policies[name]
+    const engine = await engines.of(model)
+    const start = await engine.createPolicy(
+      adapter === null ? {} : { lora: { ...(await adapterShape(adapter)), seed: 0 } },
+    )
+    if (adapter !== null) await start.load(adapter)
+    learners.set(name, { ...author, start })
+  }
+  return learners
 }
 
 async function evaluate(

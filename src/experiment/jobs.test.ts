@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Policy } from '../engine/contract.ts'
+import { adamStep, policyLoss } from '../engine/testing/update.ts'
 import { openTinkerEngine } from '../engine/tinker/index.ts'
 import {
   type Simulation,
@@ -161,21 +162,8 @@ describe('a server that is kept busy', () => {
           stop: [2],
         })
         const datum = { prompt: [5, 6], completion: tokens, logprobs, advantages: tokens.map(() => 1) }
-        await policy.forwardBackward([datum], {
-          kind: 'policy_gradient',
-          clipLow: 0.2,
-          clipHigh: 0.28,
-          temperature: 1,
-        })
-        const adam = {
-          learningRate: 1e-3,
-          beta1: 0.9,
-          beta2: 0.999,
-          epsilon: 1e-8,
-          weightDecay: 0,
-          maxGradNorm: 1,
-        }
-        await policy.optimStep(adam)
+        await policy.forwardBackward([datum], policyLoss())
+        await policy.optimStep(adamStep())
         await policy.save(join(folder, `policy-${i}`), { interim: true })
       }
       await Promise.all(policies.map(step))

@@ -1,13 +1,15 @@
 /** What is refused before any work is done: sizes and limits that contradict each other. Pure but for the tokenizers. */
 import { protocolRecord, seatView } from '../board/protocol.ts'
 import { UserError } from '../errors.ts'
-import type { Split } from '../tasks/types.ts'
+import { checkWhole } from '../tasks/sizes.ts'
+import type { Problem, Split } from '../tasks/types.ts'
 import type { Arm } from './arms.ts'
 import type { Experiment } from './config.ts'
 import type { Engines } from './engine.ts'
 
-/** Refuses a task that cannot fill a step or an evaluation. */
+/** Refuses a task that cannot fill a step or an evaluation, or whose texts no file or model takes as they are. */
 export function checkSplit({ task, arms }: Pick<Experiment, 'task' | 'arms'>, split: Split): void {
+  checkWhole([...split.holdout, ...split.train], task.name)
   if (split.holdout.length === 0) {
     throw new UserError(`The task ${task.name} has no held-out problems: ask it for at least one.`)
   }
@@ -32,21 +34,32 @@ export async function checkPrompts(
   engines: Engines,
   { train, holdout }: Split,
 ): Promise<void> {
-  const longest = [...holdout, ...train]
-    .map((problem) => ({ problem, size: bytes.encode(problem.question).length }))
-    .sort((a, b) => b.size - a.size)
-    .slice(0, TRIED)
-    .map(({ problem }) => problem)
+  const problems = [...holdout, ...train]
+  // A writer is shown its parts too, a reader the question alone.
+  const longest = new Set([
+    ...longestBy(problems, ({ question }) => sizeOf(question)),
+    ...longestBy(problems, ({ question, parts = [] }) => sizeOf(question + parts.join(''))),
+  ])
   for (const arm of Object.values(experiment.arms)) {
     await checkArm(arm, experiment.board.readTokens, engines, longest)
   }
+}
+
+const sizeOf = (text: string): number => bytes.encode(text).length
+
+function longestBy(problems: readonly Problem[], size: (problem: Problem) => number): Problem[] {
+  return problems
+    .map((problem) => ({ problem, size: size(problem) }))
+    .sort((a, b) => b.size - a.size)
+    .slice(0, TRIED)
+    .map(({ problem }) => problem)
 }
 
 async function checkArm(
   { protocol, policies }: Arm,
   readTokens: number | null,
   engines: Engines,
-  longest: Split['train'],
+  longest: Iterable<Problem>,
 ): Promise<void> {
   const { rounds } = protocolRecord(protocol)
   for (const [r, { speakers, sights, maxTokens, name }] of rounds.entries()) {

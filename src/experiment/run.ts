@@ -10,7 +10,7 @@ import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.
 import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
-import type { RunRecord } from '../record/schema.ts'
+import type { RunCommand, RunRecord } from '../record/schema.ts'
 import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
 import { type Experiment, noSuchArm } from './config.ts'
 import { findModels, type openEngine, openEngines } from './engine.ts'
@@ -29,11 +29,15 @@ export interface RunOptions {
   arms?: readonly string[]
   /** Adds seeds, one an arm at a time, until no verdict is `unresolved` or there are so many (see stats/looks.ts). */
   maxSeeds?: number
+  /** The command line that asks for this, for the folder's record. */
+  command?: RunCommand
   /** Jobs at a time, 1 unless told. The results do not depend on it where the engine's do not. */
   jobs?: number
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
+  /** In which order jobs are begun; that of the plan unless told. The results do not depend on it. */
+  order?: (jobs: readonly Job[]) => Job[]
   /** Runs one job; in this process unless told. */
   runJob?: typeof runJob
   /** Opens an engine; the one that the experiment names unless told. */
@@ -130,7 +134,8 @@ async function withRun<T>(
   })
   const whole = await recordOf(experiment, found, split)
   const arms = whole.arms.filter((name) => options.arms?.includes(name) ?? true)
-  const record: RunRecord = { ...whole, ...changes, arms }
+  const { command } = options
+  const record: RunRecord = { ...whole, ...changes, arms, ...(command && { command }) }
   const isLeft = async (job: Job) =>
     !isFinished((await readProgress(join(out, job.name))) ?? beginning(job.seed !== null), record.identity)
 
@@ -155,6 +160,7 @@ async function withRun<T>(
           isLeft,
           atWork,
           atOnce: options.jobs ?? 1,
+          order: options.order ?? ((jobs) => [...jobs]),
           perform: options.runJob ?? runJob,
         }),
     })
@@ -172,12 +178,14 @@ async function runJobs(
     isLeft,
     atWork,
     atOnce,
+    order,
     perform,
   }: {
     context: JobContext
     isLeft: (job: Job) => Promise<boolean>
     atWork: RunFolder['atWork']
     atOnce: number
+    order: NonNullable<RunOptions['order']>
     perform: typeof runJob
   },
 ): Promise<Failed> {
@@ -195,16 +203,17 @@ async function runJobs(
     })),
   })
   const failed: Failed = []
-  const queue: Job[] = []
+  const left: Job[] = []
   const whole = { problems: holdout.map(({ id }) => id), checkpoint: true }
   for (const job of jobs.filter(({ name }) => !finished.has(name))) {
     if (await isLeft(job)) {
-      queue.push(job)
+      left.push(job)
       continue
     }
     onEvent({ type: 'job', job: job.name, state: 'kept' })
     finished.set(job.name, await readOutcome(folder, job, whole))
   }
+  const queue = order(left)
   const moved = new Set<Job>()
 
   async function take(job: Job): Promise<void> {

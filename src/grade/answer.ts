@@ -10,7 +10,7 @@
  * Anything else reads null. A verifier that takes the last number of the text instead would give a reply that was
  * cut in its working the number it was cut at, and pay for luck.
  */
-import { namesSet } from './characters.ts'
+import { INVISIBLE, namesSet } from './characters.ts'
 import { LONGEST_EXPRESSION } from './expression.ts'
 import { type Formula, formulaAt, formulas, isCutOpen, sentences } from './formulas.ts'
 
@@ -28,6 +28,8 @@ export function readAnswer(reply: string): string | null {
     reply
       .slice(-TAIL)
       .replace(/<<[^<>\n]*>>/g, '')
+      .replace(INVISIBLE, '')
+      .replace(/[\uff01-\uff5e]/g, (wide) => wide.normalize('NFKC'))
       .replace(/[^\S\n]+/g, ' '),
   )
     .trim()
@@ -43,12 +45,16 @@ function displaysOnOneLine(text: string): string {
     .replace(/\\(begin|end)\{(?:equation|align|aligned|gather|displaymath)\*?\}/g, (_, side) =>
       side === 'begin' ? '\\[' : '\\]',
     )
+    .replace(/(?:\\\\)?\s*&\s*(?==)/g, ' ')
     .replace(/\\\[[\s\S]{0,600}?\\\]|\$\$[^$]{0,600}\$\$/g, (display) => display.replace(/\s+/g, ' '))
 }
 
-/** Without bold face and backticks; two stars between operands are a power. */
+/** Without bold face, underlines around words and backticks; two stars between operands are a power. */
 const withoutMarkup = (text: string): string =>
-  text.replace(/`+/g, '').replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
+  text
+    .replace(/`+/g, '')
+    .replace(/(?<![\w)\]}])\*\*|\*\*(?![\w([{\\])/g, '')
+    .replace(/(?<![\w\\)\]}^])(__?)([A-Za-z][^_\n]{0,200})\1(?![\w{\\(])/g, '$2')
 
 /* 1. Boxes */
 
@@ -74,12 +80,18 @@ export function readBoxed(reply: string): string | null {
   return answer.length > LONGEST_EXPRESSION ? null : answer
 }
 
+/** Words that deny what follows them. */
+const DENIAL = String.raw`(?:\b(?:not|never|cannot|no longer|neither|hardly|anything but|far from|other than|different from|unlikely|impossible|in no way|nowhere near)\b|n['’]t\b)`
+
 /** Before a box that is said not to be the answer. */
-const DENIED_BOX = /\b(?:not|n['’]t)(?: equal to)? ?(?:\$|\\[([])? ?$/
+const DENIED_BOX = new RegExp(
+  String.raw`(?:${DENIAL}(?: equal(?: to)?| be| going to be)? ?(?:\$|\\[([])? ?|(?:\\neq?|≠) ?)$`,
+  'i',
+)
 
 /** What may stand between boxes that are one list: separators, and the name of the second. */
 const BETWEEN_BOXES =
-  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text ?\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=\s*)?$/i
+  /^(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:and|or|\\text ?\{\s*(?:and|or)\s*\})?(?:[\s$,;.]|\\[()[\]]|\\q?quad)*(?:(?:\\angle ?)?(?:[A-Za-z]{1,3}|\\[a-z]{2,7})(?:_\{?\w{1,3}\}?)?\s*=\s*)?$/i
 
 /** A list of more boxes than this is cut to as many: it is no answer either way. */
 const MOST_JOINED = 16
@@ -123,7 +135,9 @@ function closedBoxes(text: string): Box[] {
 
 /** The minus sign of a whole formula that stands before its box: `x = -\\boxed{5}`. */
 const signBefore = (text: string, start: number): string =>
-  /(?:^|[=$]|\\[([]) ?[-−] ?(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start)) ? '-' : ''
+  /(?:^|[=$]|\\[([]) ?[-−](?: |\\[,;:! ])*(?:\\\$)?$/.test(text.slice(Math.max(0, start - 12), start))
+    ? '-'
+    : ''
 
 /** The percent sign or word that stands right after a box. */
 const percentAfter = (text: string, end: number): string =>
@@ -148,17 +162,19 @@ function readTagged(text: string): string | null {
 
 /* 3. Statements */
 
-/** `answer` as a noun, then `is`, `:` or `=`; or a heading of its own, or before a formula. "To answer this, ..." states nothing. */
+/** `answer`, or the right option, as a noun, then `is`, `:` or `=`; or a heading of its own, or before a formula. "To answer this, ..." states nothing. */
 const STATEMENT =
-  /####|^[ \t]*A:(?=\s)|^\W{0,8}(?:the )?(?:final )?answer\s{0,3}(?=\$|\\[([])|(?<!\b(?:to|can|we|I) )\banswers?\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|[:=])|(?=\s*\n))/gim
+  /####|^[ \t]*A:(?=\s)|^\W{0,8}(?:the )?(?:final )?answer\s{0,3}(?=\$|\\[([])|(?<!\b(?:to|can|we|I) )\b(?:answers?|(?:correct|right|best) (?:option|choice))\b(?:[^\n.:=]{0,60}?(?:\b(?:is|are|be)\b|\b(?:is|are|was)n['’]t\b|(?<![!<>])[:=])|(?=\s*\n))|^\W{0,3}ans ?[.:=]/gim
 
 /** At most this many statements are tried, from the last: a reply that repeats itself costs no more. */
 const MOST_STATEMENTS = 8
 
-const NEGATION = /\b(?:not|never|cannot|no longer|neither|hardly|anything but)\b|n['’]t\b/i
+const NEGATION = new RegExp(DENIAL, 'i')
+/** What a sentence begins with that denies what it goes on with. */
+const NEGATED = new RegExp(`^(?:[A-Za-z]+ ){0,2}${DENIAL}`, 'i')
 /** Before a statement in its clause: it is asked, supposed or denied. */
 const SUPPOSED =
-  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny|wrong|incorrect|nobody|no one)\b|(?:\bnot|n['’]t) (?:think|believe|say|mean|true|the case|sure))[^.,;:\n]*$/i
+  /(?:\b(?:if|suppose|supposing|assum\w{1,5}|whether|unless|doubt|deny|wrong|incorrect|nobody|no one|no way|(?:false|unlikely|impossible) that)\b|(?:\b(?:can)?not|n['’]t) (?:think|believe|say|mean|true|the case|sure|be (?:that|true)))[^.,;:\n]*$/i
 /** A numbered heading or the first item of a numbered list. */
 const NUMBERED = /^\(?\d{1,3}[.)] +\S/
 const HEADING = /^\(?\d{1,3}[.):] +\S|^(?:step|part|case|section|problem|question|example|method|solution)\b/i
@@ -176,8 +192,7 @@ function readStatement(text: string): string | null {
     const sentence = sentences(line)[0]
     if (trimmed(sentence, /\s/, /[^\w?]/).endsWith('?')) continue
     const isLast = sentence.length === after.length
-    const negated =
-      NEGATION.test(statement[0]) || new RegExp(`^(?:\\w+ ){0,2}(?:${NEGATION.source})`, 'i').test(sentence)
+    const negated = NEGATION.test(statement[0]) || NEGATED.test(sentence)
     const answer = negated
       ? isLast
         ? readLast(`not ${sentence}`)
@@ -257,14 +272,14 @@ function trimmed(text: string, atStart: RegExp, atEnd: RegExp): string {
 
 /** Words before an answer that say nothing of it. */
 const OPENING =
-  /^(?:(?:approximately|about|roughly|around|nearly|exactly|simply|just|only|therefore|thus|indeed|clearly|a total of|equal to|given by|(?:the )?(?:option|choice|number|value)) )+/i
+  /^(?:(?:approximately|about|roughly|around|nearly|exactly|simply|just|only|therefore|thus|indeed|clearly|a total of|equal to|given by|approx\.?|(?:the )?(?:option|choice|number|value)) )+/i
 /** The letter of an option; `A` before a word is an article. */
 const OPTION = /^\(?([B-HJ]|A(?! [a-z]))[).:]?(?=$|[\s.,;])/
 /** A sign of comparison without its left side. */
-const COMPARES = /^(?:[≠<>≤≥]|\\(?:neq?|[lg](?:eq?|t))(?![a-z]))/
+const COMPARES = /^(?:[≠<>≤≥]|!=|\\(?:neq?|[lg](?:eq?|t))(?![a-z]))/
 /** Words of arithmetic after a number. */
 const IN_WORDS =
-  /^ (?:mod|choose|squared|cubed|to the (?:power|\w+ power)|times (?=[b-hj-z]\b|\d)|over (?=\d)|out of (?=\d)|divided by)/i
+  /^ (?:mod|choose|squared|cubed|to the (?:power|\w+ power)|times (?=[b-hj-z]\b|\d)|over (?=\d)|out of (?=\d)|in (?=\d{1,3}\W*$)|divided by|(?:more|less|fewer|greater) than (?=[b-hj-z]\b|\d|\$|\\)|and (?:a|one|two|three)[ -](?:half|thirds?|quarters?|fourths?)\b)/i
 /** Between the items of a list; the second takes a unit before it. */
 const JOINS = [/^ ?, ?(?:and |or )?(?=[^ ])|^ (?:and|or|to) /i, /^(?: [A-Za-z]+){1,2} (?:and|or) /]
 /** Between the parts of one quantity: `3 hours 20 minutes`. */
@@ -333,8 +348,10 @@ function readWords(sentence: string): string | null {
 }
 
 /** Says that what follows it, in its clause, is not so. */
-const DENIES =
-  /(?:\b(?:not|never|cannot|without|instead of|rather than)\b|n['’]t\b|\b(?:less|more|greater|fewer|larger|smaller) than(?= $)|\b(?:neither|hardly)\b|\banything but\b)(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$/i
+const DENIES = new RegExp(
+  String.raw`(?:${DENIAL}|\b(?:without|instead of|rather than|exceeds?)\b|\b(?:less|more|greater|fewer|larger|smaller) than(?= $))(?:(?!\b(?:but|and|so|because|since)\b)[^.,;]){0,40}$|\bbetween (?:\S{1,20} and )?$`,
+  'i',
+)
 
 const isDenied = (text: string, at: number): boolean => DENIES.test(text.slice(Math.max(0, at - 60), at))
 
@@ -348,7 +365,8 @@ function readLast(sentence: string): string | null {
   if (last.delimited) return last.content
   const before = stated.at(-2)
   const between = before === undefined || before.delimited ? '' : text.slice(before.end, last.start)
-  if (before === undefined || !(COMPOUND.test(between) || IN_WORDS.test(between)))
+  const isRatio = between === ' to ' && /\bratio\b/i.test(text)
+  if (before === undefined || !(isRatio || COMPOUND.test(between) || IN_WORDS.test(between)))
     return rightSide(last.content)
   return text.slice(before.start, last.end) + (/^ ?[A-Za-z]+/.exec(text.slice(last.end))?.[0] ?? '')
 }

@@ -14,6 +14,8 @@ const CHARACTERS: Record<string, string> = {
   '—': '-',
   '‐': '-',
   '‑': '-',
+  '‒': '-',
+  '―': '-',
   '×': '*',
   '·': '*',
   '⋅': '*',
@@ -61,8 +63,8 @@ const CHARACTERS: Record<string, string> = {
 }
 const WRITTEN_OTHERWISE = new RegExp(`[${Object.keys(CHARACTERS).join('')}]`, 'gu')
 
-/** Soft hyphens, zero-width characters, marks of direction, invisible operators, byte-order marks. */
-const INVISIBLE = /[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]/g
+/** Soft hyphens, zero-width characters, marks of direction, invisible operators, selectors, byte-order marks. */
+export const INVISIBLE = /[\u00ad\u200b-\u200f\u2060-\u2064\u2066-\u2069\ufeff]|\ufe0f/g
 /** Full-width ASCII and letters and digits in mathematical faces. */
 const OTHER_FACE = /[\uff01-\uff5e\u{1d400}-\u{1d7ff}]/gu
 const RAISED = /[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ]+/g
@@ -93,13 +95,25 @@ const PHRASES: [RegExp, string][] = [
     /\b(?:the set of )?(?:all |any )?(?:the )?non-?zero real(?:s\b| numbers?\b)/gi,
     '\\mathbb{R} \\setminus 0',
   ],
-  [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| numbers?\b)/gi, '\\mathbb{R}'],
-  [/\b(?:for )?all real\b/gi, ''],
+  [/\b(?:the set of )?(?:all |any )?(?:the )?real(?:s\b| (?:number|value)s?\b)/gi, '\\mathbb{R}'],
+  [/\b(?:for )?all real(?! values\b)\b/gi, ''],
+  [/\\mathbb ?\{?R\}? ?\^ ?\{? ?\+ ?\}?/g, '(0,\\infty)'],
+  [/\bapprox\./gi, '\\approx '],
+  [/(?<=\d) divided by (?=[\d(\\])/gi, '/'],
+  [/(?<=\d) times (?=\d)/gi, '*'],
   [/ squared\b/gi, '^2'],
   [/ cubed\b/gi, '^3'],
-  [/\bout of(?= \d)| over(?= \d)/gi, '/'],
+  [/\bout of(?= \d)| over(?= \d)|(?<=\d) in (?=\d{1,3}\W*$)/gi, '/'],
+  [/(?<=^\W*\d+) to (?=\d+\W*$)/g, ':'],
+  [/(?<=\d) and (?:a|one)[ -]half\b/gi, ' 1/2'],
+  [/(?<=\d) and (?:a|one)[ -](?:quarter|fourth)\b/gi, ' 1/4'],
+  [/(?<=\d) and (?:a|one)[ -]third\b/gi, ' 1/3'],
+  [/(?<=\d) and two[ -]thirds\b/gi, ' 2/3'],
+  [/(?<=\d) and three[ -](?:quarters|fourths)\b/gi, ' 3/4'],
+  [/(?<=\d) in the morning\b/gi, ' AM'],
+  [/(?<=\d) in the (?:afternoon|evening)\b/gi, ' PM'],
   [/\b(?:the set of )?all (?:the )?integers\b/gi, '\\mathbb{Z}'],
-  [/,? ?\bexcept(?: for)?\b/gi, ' \\setminus '],
+  [/,? ?\bexcept(?: for)?\b( ?\}?)(?: ?[a-z] ?=)?/gi, ' \\setminus $1'],
   [/\b(?:is )?(?:greater|more|larger) than or equal to\b/gi, '>='],
   [/\b(?:is )?(?:less|smaller) than or equal to\b/gi, '<='],
   [/\b(?:is )?(?:greater|more|larger) than\b/gi, '>'],
@@ -112,10 +126,15 @@ const PHRASES: [RegExp, string][] = [
   ],
 ]
 
+/** The base of a number in words: `101_{\text{two}}`. */
+const BASES = ['two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
+const BASE = new RegExp(String.raw`_ ?\{ ?\\(?:text|math)[a-z]* ?\{ ?(${BASES.join('|')}) ?\} ?\}`, 'gi')
+
 /** `text`, of plain characters, with sets and comparisons that are named in words as formulas. */
 export function formulaOfWords(text: string): string {
-  if (!/[a-z]{4}|\\\{/i.test(text)) return text
-  return PHRASES.reduce((so, [phrase, formula]) => so.replace(phrase, formula), text)
+  if (!/[a-z]{2}|\\\{/i.test(text)) return text
+  const numbered = text.replace(BASE, (_, name) => `_{${BASES.indexOf(name.toLowerCase()) + 2}}`)
+  return PHRASES.reduce((so, [phrase, formula]) => so.replace(phrase, formula), numbered)
 }
 
 /** Whether `text` begins with a set that is named in words, such as `all real numbers except 2`. */

@@ -6,8 +6,9 @@ import type { Expression, Operation } from './expression.ts'
 import type { Rational } from './rational.ts'
 import * as exactly from './rational.ts'
 
-/** Factorials and binomials of more than this are not computed. */
-const LARGEST_FACTORIAL = 170n
+/** Factorials and binomials of more than this are not computed: in doubles, and as fractions. */
+const LARGEST_FACTORIAL = 170
+const LARGEST_EXACT = 500n
 
 /** The exact value, or null where the expression has variables, is irrational or is too large. */
 export function exactValue(e: Expression): Rational | null {
@@ -46,7 +47,7 @@ function combine(name: Operation, args: (Rational | null)[]): Rational | null {
 
 /** n! for k null, else n over k. */
 function choose(n: bigint | null, k: bigint | null): Rational | null {
-  if (n === null || n < 0n || n > LARGEST_FACTORIAL || (k !== null && (k < 0n || k > n))) return null
+  if (n === null || n < 0n || n > LARGEST_EXACT || (k !== null && (k < 0n || k > n))) return null
   let result = 1n
   for (let i = 1n; i <= (k ?? n); i++) result = k === null ? result * i : (result * (n - k + i)) / i
   return { n: result, d: 1n }
@@ -154,7 +155,7 @@ const onReals =
 const snap = (x: number): number => (Math.abs(x - Math.round(x)) < 1e-9 ? Math.round(x) : x)
 
 const factorial = (n: number): number => {
-  if (!Number.isInteger(n) || n < 0 || n > Number(LARGEST_FACTORIAL)) return Number.NaN
+  if (!Number.isInteger(n) || n < 0 || n > LARGEST_FACTORIAL) return Number.NaN
   let product = 1
   for (let i = 2; i <= n; i++) product *= i
   return product
@@ -162,9 +163,8 @@ const factorial = (n: number): number => {
 
 /** n (n - 1) ... (n - k + 1). */
 function fallingFactorial(n: Complex, k: number): Complex {
-  let product = real(k > Number(LARGEST_FACTORIAL) ? Number.NaN : 1)
-  for (let i = 0; i < Math.min(k, Number(LARGEST_FACTORIAL)); i++)
-    product = multiply(product, add(n, real(-i)))
+  let product = real(k > LARGEST_FACTORIAL || !Number.isFinite(n.re) ? Number.NaN : 1)
+  for (let i = 0; i < Math.min(k, LARGEST_FACTORIAL); i++) product = multiply(product, add(n, real(-i)))
   return product
 }
 

@@ -153,14 +153,25 @@ function parseTokens(tokens: readonly Token[]): Expression {
     return parts.length === 1 ? parts[0] : { kind: 'ratio', parts }
   }
 
-  /** `10:30`, `1:03 PM`, `10 AM`, and nothing of the item after them; else null, and nothing is taken. */
+  /** The half of the day that a token says; noon is the 12 of the one, midnight of the other. */
+  function halfOf(token: Token | undefined): 'am' | 'pm' | null {
+    if (token?.type === 'half') return token.text
+    const text = token?.type === 'words' ? token.text : ''
+    return text === 'noon' ? 'pm' : text === 'midnight' ? 'am' : null
+  }
+
+  /** `10:30`, `1:03 PM`, `10 AM`, `noon`, and nothing of the item after them; else null, and nothing is taken. */
   function timeOfDay(): Expression | null {
     const [first, second] = [peek(), mark(1) === ':' ? peek(2) : undefined]
-    if (first?.type !== 'number' || !/^(?:1?\d|2[0-4])$/.test(first.digits)) return null
+    if (halfOf(first) !== null && first?.type === 'words' && itemEnds(1)) {
+      advance()
+      return { kind: 'time', hour: 12, minute: 0, half: halfOf(first), bare: null }
+    }
+    if (first?.type !== 'number' || !/^(?:[01]?\d|2[0-4])$/.test(first.digits)) return null
     const minutes = second?.type === 'number' && /^[0-5]\d$/.test(second.digits) ? second.digits : null
     const length = minutes === null ? 1 : 3
     const named = peek(length)
-    const half = named?.type === 'half' ? named.text : null
+    const half = named?.type === 'half' || Number(first.digits) === 12 ? halfOf(named) : null
     if (half === null && minutes === null) return null
     const end = half === null ? length : length + 1
     if (!itemEnds(end)) return null
@@ -250,7 +261,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
       else if (accept('%')) base = call('percent', base)
       else if (next?.type === 'scale') {
         advance()
-        base = call('scaled', base, whole(10n ** BigInt(next.power)))
+        base = call('scaled', base, whole(next.factor))
       } else if (mark() === '°') base = degrees(base)
       else if (accept('^')) {
         if (mark() === '°' || (mark() === '{' && mark(1) === '°')) base = degrees(base)
@@ -296,7 +307,7 @@ function parseTokens(tokens: readonly Token[]): Expression {
       }
       if (token.type === 'scale') {
         advance()
-        return whole(10n ** BigInt(token.power))
+        return whole(token.factor)
       }
       if (token.type === 'half') throw new Unreadable()
       return marked(token.text)

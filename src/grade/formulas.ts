@@ -31,12 +31,12 @@ const PROSE = /[A-Za-z]{3,}\s+[A-Za-z]{2,}|^\d[\d,.]*\s+[A-Za-z]{2,}/
 
 /** Between two sentences. */
 const SENTENCE_END =
-  /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+(?![\s+*/×÷=^])/g
+  /(?<!\b(?:Mr|Mrs|Ms|Dr|St|vs|No|approx|a\.m|p\.m)\.)(?<=[.!?](?:[*$)"'”’]|\\[)\]]){0,4})\s+(?![\s+*/×÷=^])/g
 
 const NUMBER =
   /(?:\d{1,3}(?:,\d{3})+(?!,?\d)|\d{1,3}(?: \d{3})+(?![,.]?\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+(?![A-Za-z]))?|\.\d+/y
-const SIGN = /(?:[-+−–±∓]|\\[mp][mp](?![a-z])|(?:minus|negative|plus)(?= )) ?/iy
-const CURRENCY = /(?:\\?[$€£¥]|(?:US|CA|AU|NZ|HK)\\?\$) ?(?=[-−.\d])/y
+const SIGN = /(?:[-+−–‒±∓]|\\[mp][mp](?![a-z])|(?:minus|negative|plus)(?= )) ?/iy
+const CURRENCY = /(?:\\?[$€£¥₹]|(?:US|CA|AU|NZ|HK)\\?\$) ?(?=[-−.\d])/y
 const SYMBOL = /[√∛∜∞∅∑∫∠\p{No}\u0370-\u03ff\u2100-\u214f]/uy
 /** A matrix, a set in braces, or any other command. */
 const COMMANDS = [
@@ -51,12 +51,14 @@ const NAME = /(?:[A-Z]{1,3}|[a-z])(?![A-Za-z]|['’](?!\())/y
 const ATTACHED = /[A-Za-z]+|['′]+(?=[\s(=])|!(?=[\d(.,;:)]| ?[+*/^=×÷-])|°[CF]?|[_^]/y
 /** Signs and words of a number, and the half of the day of a time. */
 const AFTER_NUMBER =
-  / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|€/iy
+  / ?(?:\\?%|°[CF]?|(?:percent(?:age)?|per cent|pct|hundred|thousand|million|billion|trillion)\b)| ?[ap]\.? ?m\b\.?(?![a-z])|[€¢]/iy
 /** What is attached to a number and is no mark of a sentence and no picture belongs to it, whatever it is: `5‰`. */
 const UNKNOWN = /[^\s.,;:!?)*"'”’\]}$/–—<\-\p{So}\p{Cs}]\S{0,40}/uy
-const MIXED = / \d+\/\d+(?![\d/])/y
+/** What goes on after a number and a space: the rest of a mixed number, a constant, a root. */
+const MIXED =
+  / (?:\d+\/\d+(?![\d/])|[¼-¾⅐-⅞π√∛]|pi\b|(?=sqrt ?[\d(]|(?:sin|cos|tan|log|ln)\b|\([a-z] ?[-+*/^])|[a-z](?=\^|[²³⁴]))/y
 const OPERATOR =
-  / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d])| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
+  / ?(?:\*\*|<=|>=|!=|:=|[-−–](?! ?[A-Za-z]{2})|[+*/×÷·⋅∗^=<>≤≥⩽⩾≠≈±∓∪∈]|\/|[xX](?= ?\d)|:(?=\S)| : ?) ?| (?:plus|minus|times|divided by) (?=[-−$\\(\d]|[b-hj-z]\b)| (?=\\[a-zA-Z]|[√∛π])|(?<=(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|\\[a-zA-Z]{2,9})(?:[_^]\{?[\w-]{1,9}\}?)?) (?=[-\d\\(√π]|[a-z](?![a-z]))/y
 const RELATION = /[=<>≤≥⩽⩾≠≈∈∪]|\\(?:le|ge|lt|gt|ne|eq|approx|in|cup)/
 const CLOSING: Record<string, RegExp> = { '(': /[)\]]/, '[': /[)\]]/, '{': /\}/, '|': /\|/ }
 
@@ -104,8 +106,15 @@ const isSure = (formula: Formula): boolean =>
 
 const hasSymbol = (text: string): boolean => new RegExp(SYMBOL.source, 'u').test(text)
 
+/** A sign or its word before a delimiter. */
+const SIGN_BEFORE = /(?:[-−](?=[$\\])|(?:minus|negative) (?=\$|\\[([]))/iy
+
 /** The formula that begins at `at`, or null. In plain text a formula has a number, a sign, a command or an operator. */
 export function formulaAt(sentence: string, at: number): Formula | null {
+  const unsigned = endOf(SIGN_BEFORE, sentence, at)
+  const inner = unsigned > at ? formulaAt(sentence, unsigned) : null
+  if (inner?.delimited && !/[=<>,]/.test(inner.content))
+    return { ...inner, start: at, content: `-(${inner.content})` }
   DELIMITED.lastIndex = at
   const delimited = DELIMITED.exec(sentence)
   if (delimited) {

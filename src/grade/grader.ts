@@ -9,7 +9,7 @@ import type { Grader } from './types.ts'
 /** Right where the reply states a final answer and it equals the gold. The version changes with every rule. */
 export const mathGrader: Grader = {
   name: 'math',
-  version: '3',
+  version: '4',
   grade(reply, gold) {
     const answer = readAnswer(reply)
     return { answer, correct: answer !== null && answersEqual(answer, gold) }

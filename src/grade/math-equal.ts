@@ -43,19 +43,24 @@ export function answersEqual(answer: string, gold: string): boolean {
 
 const FACE = /\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}/g
 const CHOICE =
-  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)\(([A-J])\)(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
+  /^((?:[ ${]|\\[([]|\\(?:boxed|fbox|displaystyle)(?![a-z]))*)(?:\(([A-J])\)|([A-J])[.):](?=[ \\~]))(?:[ ~]|\\[ ,;:]|\\q?quad(?![a-z]))*(?=[\w\\$.-])(?!(?:and|or)\b)(.+)$/s
+/** An option by its letter alone, and named as one. */
+const NAMED_OPTION = /^[ $]*(?:[Oo]ption|[Cc]hoice|[Aa]nswer):? *\(?([A-J])\)?[ $.]*$/
 
-/** An option's letter in brackets with what the option says, `\textbf{(B)}\ 12`; null for anything else. */
+/** An option's letter in brackets with what the option says, `\textbf{(B)}\ 12`, `B. 12`; null for anything else. */
 function readChoice(text: string): { letter: string; text: string } | null {
-  const found = CHOICE.exec(plainCharacters(text).replace(FACE, '$1'))
-  if (!found || /\([A-J]\)/.test(found[3])) return null
+  const plain = plainCharacters(text).replace(FACE, '$1')
+  const named = NAMED_OPTION.exec(plain)?.[1]
+  if (named !== undefined) return { letter: named, text: named }
+  const found = CHOICE.exec(plain)
+  if (!found || /\([A-J]\)/.test(found[4])) return null
   // What was opened before the letter is closed after the text.
-  let said = found[3]
+  let said = found[4]
   for (const _ of found[1].matchAll(/\{/g)) said = said.replace(/\}(?:[ $.]|\\[)\]])*$/, '')
-  return { letter: found[2], text: said }
+  return { letter: found[2] ?? found[3], text: said }
 }
 
-const PLAIN = /^(?:\\?[$€£])?\s?([-+\u2212]?)\s?(?:\\?[$€£])?\s?(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d*))?\s?\$?$/
+const PLAIN = /^(?:\\?[$€£₹])?\s?([-+\u2212]?)\s?(?:\\?[$€£₹])?\s?(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d*))?\s?\$?$/
 
 /** A plain decimal number in its one shortest form, or null: `$1,234.50` is 1234.5. */
 function plainNumber(text: string): string | null {
@@ -191,7 +196,7 @@ function wordsOf(e: Expression): string | null {
 /** Times by the clock of twelve hours, and by the half of the day where both say it. */
 function equalTimes(a: Expression, g: Expression): boolean {
   if (a.kind === 'time' && g.kind === 'time') {
-    const [half, other] = [a, g].map((time) => (time.hour > 12 ? 'pm' : time.half))
+    const [half, other] = [a, g].map(({ hour, half }) => (hour > 12 ? 'pm' : hour === 0 ? 'am' : half))
     return a.hour % 12 === g.hour % 12 && a.minute === g.minute && (!half || !other || half === other)
   }
   const [time, other] = a.kind === 'time' ? [a, g] : [g, a]
@@ -324,12 +329,19 @@ function statedValues(r: RelationExpression, other: Expression): Expression[] {
     return set ? [set] : []
   }
   // `2x + y = 5` says nothing of an expression in x; of a number it may ("find 2x + y").
-  if (!isName(r.sides[0]) && variables(other).size > 0) return []
+  // An identity is one value written twice.
+  if (!isName(r.sides[0]) && variables(other).size > 0 && !isIdentity(r)) return []
   const last = r.operators.length
   const [left, right] = [r.sides[last - 1], r.sides[last]]
-  if (r.operators[last - 1] === '=' || isName(left)) return [right]
-  return isNear(left, right) ? [left, right] : []
+  if (r.operators[last - 1] === '=') return [right]
+  // `\\pi` is a name too, and has a value.
+  if (isNear(left, right)) return [left, right]
+  return isName(left) ? [right] : []
 }
+
+/** Whether all sides of an equation are equal whatever their variables are. */
+const isIdentity = ({ sides }: RelationExpression): boolean =>
+  sides.every((side, i) => i === 0 || equalValues(side, sides[0]))
 
 /** Whether two constants are within 1%: `\pi \approx 3.14`. */
 function isNear(a: Expression, b: Expression): boolean {

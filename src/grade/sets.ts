@@ -34,7 +34,18 @@ export function asUnion(e: Expression): Expression {
     if (set === null) return e
     parts.push(set)
   }
-  return { kind: 'union', parts }
+  return both(parts) ?? { kind: 'union', parts }
+}
+
+/** `x > 1, x < 2`: where either holds everywhere, that both hold is meant; null for any other two sets. */
+function both(parts: readonly Expression[]): Expression | null {
+  const intervals = parts.filter((part) => part.kind === 'list')
+  const above = intervals.find(({ items }) => items[1] === INFINITY)
+  const below = intervals.find(({ items }) => items[0] === MINUS_INFINITY)
+  if (parts.length !== 2 || !above || !below) return null
+  const [lower, upper] = [above.items[0], below.items[1]]
+  if (!(constant(lower) < constant(upper))) return null
+  return { kind: 'list', open: above.open, close: below.close, items: [lower, upper] }
 }
 
 /** The points that a set names as missing from the real numbers; null where it is no such set. */

@@ -27,7 +27,7 @@ export type Token = { space: boolean } & (
   | { type: 'words'; text: string }
   /** A short unit such as `cm`, or a letter that may be one. */
   | { type: 'unit'; text: string }
-  | { type: 'scale'; power: number }
+  | { type: 'scale'; factor: bigint }
   /** The half of the day of a time. */
   | { type: 'half'; text: 'am' | 'pm' }
   | { type: 'function'; text: string }
@@ -39,7 +39,7 @@ type TokenBody = Token extends infer T ? (T extends Token ? Omit<T, 'space'> : n
 
 /** Characters and commands that only say how to set the text, and currencies before an amount. */
 const SPACE =
-  /(?:[ ~$€£¥"`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro)(?![a-zA-Z])\.?)+/y
+  /(?:[ ~$€£¥₹¢"“”«»`]|\\[$€£,;:!> ()[\]]|(?<![A-Za-z\\])(?:(?:US|CA|AU|NZ|HK|[ACS]) ?(?=\}? ?\\?\$)|(?:USD|EUR|GBP|CAD|AUD|INR|Rs\.?) ?(?=\}? ?\\?\$?\d))|\\(?:quad|qquad|angle|displaystyle|textstyle|limits|left|right|[bB]igg?[lr]?|mleft|mright|hspace\{[^{}]*\}|boxed|fbox|pounds|euro|text(?:dollar|euro|sterling))(?![a-zA-Z])\.?)+/y
 const COMMAND = /\\([a-zA-Z]+)\*?/y
 const LETTERS = /[A-Za-z]{3,}(?:['’-][A-Za-z]+)*|[A-Za-z]+/y
 const PLAIN = /(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,4}(?![\dA-Za-z]))?/y
@@ -141,13 +141,14 @@ const UNITS = new Set(
     ' ',
   ),
 )
-/** Words for powers of ten. */
+/** Words for how many times a number is meant. */
 const SCALES = new Map([
-  ['hundred', 2],
-  ['thousand', 3],
-  ['million', 6],
-  ['billion', 9],
-  ['trillion', 12],
+  ['dozen', 12n],
+  ['hundred', 100n],
+  ['thousand', 1000n],
+  ['million', 10n ** 6n],
+  ['billion', 10n ** 9n],
+  ['trillion', 10n ** 12n],
 ])
 
 /** No answer is longer with its characters written out. */
@@ -168,6 +169,8 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
   const tokens: Token[] = []
   /** Ends of text groups (`\text{...}`): inside them runs of letters are words. */
   let textUntil = -1
+  /** Whether that text is upright: there a capital after a number is a unit, `24\\text{ N}`. */
+  let upright = false
   let space = false
   let at = 0
   const match = (pattern: RegExp): RegExpExecArray | null => {
@@ -183,6 +186,7 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
   while (at < text.length) {
     if (at === textUntil) {
       textUntil = -1
+      upright = false
       space = true
       at++
       continue
@@ -213,15 +217,29 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
       if (known) push(known)
       else if (FACES.has(name)) {
         match(/ (?=\{)/y)
+        const named = match(/\{ ?([a-z]{2,6}) ?\}/y)
+        const its = named && COMMANDS.get(named[1])
+        if (its?.type === 'function') {
+          push(its)
+          continue
+        }
+        if (named) at -= named[0].length
         const numbers = /bb/i.test(name) && match(/\{ ?([RZNQC]) ?\}| ?([RZNQC])(?![A-Za-z])/y)
         if (numbers) {
           push({ type: 'symbol', text: SETS[numbers[1] ?? numbers[2]] })
+          continue
+        }
+        // Without braces a face is of the one character after it.
+        const letter = match(/ ?([A-Za-z])/y)
+        if (letter) {
+          push({ type: 'symbol', text: letter[1] })
           continue
         }
         const end = text[at] === '{' ? groupEnd(text, at) : -1
         if (end < 0) throw new Unreadable()
         if (textUntil < 0) {
           textUntil = end
+          upright = /^(?:text|textrm|textnormal|mathrm|mbox|hbox)$/.test(name)
           at++
         }
         space = true
@@ -237,6 +255,10 @@ export function tokenize(source: string, { thousands, variables }: Reading): Tok
       const run = letters[0]
       const before = text.slice(Math.max(0, at - run.length - 2), at - run.length)
       const next = text.slice(at, at + 16)
+      if (/^[NJWVATKC]$/.test(run) && upright && tokens.at(-1)?.type === 'number') {
+        push({ type: 'unit', text: run })
+        continue
+      }
       for (const token of readLetters(run, before, next, textUntil >= 0, variables)) push(token)
       continue
     }
@@ -309,11 +331,11 @@ function readLetters(
   if (lower === 'percent' || lower === 'percentage' || lower === 'pct') return [{ type: 'mark', text: '%' }]
   if (
     /^(?:minus|negative|plus)$/.test(lower) &&
-    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(])/.test(next)
+    /^[ {}$]*(?:\\?\$|\\(?:[dtc]?frac|sqrt|pi)\b|[\d.(]|[b-hj-z]\b)/.test(next)
   )
     return [{ type: 'mark', text: lower === 'plus' ? '+' : '-' }]
-  const power = SCALES.get(lower)
-  if (power !== undefined) return [{ type: 'scale', power }]
+  const factor = SCALES.get(lower)
+  if (factor !== undefined) return [{ type: 'scale', factor }]
   if (/^[xX]$/.test(run) && /[\d)}]/.test(previous) && /^ ?10 ?(?:\^|\*\*)/.test(next))
     return [{ type: 'mark', text: '*' }]
   const known = COMMANDS.get(run)
@@ -326,7 +348,7 @@ function readLetters(
   const afterFactor = /[\d})]/.test(previous)
   if (/^(?:st|nd|rd|th)$/.test(run) && /\d/.test(previous)) return []
   if (/^(?:st|nd|rd|th)$/.test(run) && before.endsWith('^{')) return [{ type: 'words', text: run }]
-  if (UNITS.has(run) && (afterFactor || /[ {]/.test(before.at(-1) ?? '')))
+  if (UNITS.has(run) && (afterFactor || /(?:[ {]|\\[,;:!])$/.test(before)))
     return [{ type: 'unit', text: run }]
   if (run.length === 1) return [{ type: 'symbol', text: run }]
   const symbols = [...run.replace(/[^A-Za-z]/g, '')].map((text): TokenBody => ({ type: 'symbol', text }))

@@ -82,7 +82,18 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
  * value of has no scalar.
  */
 export function stepScalars(metrics: MetricsLine): Record<string, number> {
-  const { reward, informative, noteAcc, loss, gradNorm, learningRate, clippedShare, logprobDrift } = metrics
+  const {
+    reward,
+    informative,
+    noteAcc,
+    loss,
+    gradNorm,
+    learningRate,
+    clippedShare,
+    logprobDrift,
+    entropy,
+    kl,
+  } = metrics
   const { replyChars, repliesCut, sampledTokens, scoredTokens, trainedTokens, effective, rounds, seconds } =
     metrics
   const byRound = rounds.map(({ right, chars, cut, credit }, r) => ({
@@ -107,6 +118,8 @@ export function stepScalars(metrics: MetricsLine): Record<string, number> {
     'optim/learning_rate': learningRate,
     'optim/clipped_share': clippedShare,
     'optim/logprob_drift': logprobDrift,
+    'train/entropy': entropy,
+    'train/kl': kl,
     'tokens/sampled': sampledTokens,
     'tokens/scored': scoredTokens,
     'tokens/trained': trainedTokens,

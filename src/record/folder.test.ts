@@ -14,6 +14,7 @@ import {
   resultsText,
 } from './folder.ts'
 import { isLock } from './lock.ts'
+import { planBases } from './plan.ts'
 import type { RunRecord } from './schema.ts'
 import { sampleArm, sampleRecord, sampleResults } from './testing/samples.ts'
 
@@ -76,6 +77,42 @@ describe('openRunFolder', () => {
       open(folder, sampleRecord({ looks: { first: [17, 23], maxSeeds: 4 } })),
     ).resolves.toBeDefined()
     await expect(open(folder, sampleRecord())).rejects.toThrow(/seeds until resolved: .* before, absent now/)
+  })
+
+  it('keeps the names of the untrained model’s jobs, wherever the file puts an arm that shares them', async () => {
+    const { alone } = sampleRecord().identity.arms
+    const board = sampleArm({ protocol: { ...alone.protocol, name: 'another' } })
+    const bases = async () => planBases(await readRecord(folder)).map(({ name, arms }) => [name, ...arms])
+    await open(folder, withArms({ alone, board }))
+    expect(await bases()).toEqual([
+      ['base-alone', 'alone'],
+      ['base-board', 'board'],
+    ])
+    // Arms that play as `board` does: before it, and in its place.
+    const shares = { ...faster, protocol: board.protocol }
+    await open(folder, withArms({ shares, alone, board }))
+    const after = [
+      ['base-alone', 'alone'],
+      ['base-board', 'shares', 'board'],
+    ]
+    expect(await bases()).toEqual(after)
+    await open(folder, withArms({ shares, alone }))
+    expect((await bases())[1]).toEqual(['base-board', 'shares'])
+    // So too where another arm becomes the baseline.
+    await open(folder, withArms({ shares, alone, board }, { baseline: 'shares', contrasts: [] }))
+    expect((await bases()).map(([name]) => name)).toEqual(['base-board', 'base-alone'])
+    await open(folder, withArms({ shares, alone, board }))
+    expect(await bases()).toEqual(after)
+    const record = await readRecord(folder)
+    await writeFile(join(folder, 'experiment.json'), recordText({ ...record, came: ['alone', 'nobody'] }))
+    await expect(readRecord(folder)).rejects.toThrow(/it has no arm "nobody"/)
+  })
+
+  it('says nothing of the order of arms that came at once', async () => {
+    const { alone, board } = sampleRecord().identity.arms
+    await open(folder, withArms({ board, alone }))
+    await open(folder, withArms({ board, alone, faster }))
+    expect(await readRecord(folder)).not.toHaveProperty('came')
   })
 
   it('names the jobs of an earlier plan, and leaves them alone', async () => {

@@ -19,7 +19,7 @@ import { discard, readdir } from '../platform/files.ts'
 import { join } from '../platform/path.ts'
 import { parseSealed, sealed } from '../sealed.ts'
 import { isHeld, isLock, lockFolder } from './lock.ts'
-import { armName, isJobFolder, planBases, planJobs } from './plan.ts'
+import { armName, arrivals, isJobFolder, planBases, planJobs } from './plan.ts'
 import { type Results, resultsSchema } from './results.ts'
 import { kind, type RunRecord, recordSchema, schemaVersion } from './schema.ts'
 import { settle } from './staged.ts'
@@ -126,9 +126,12 @@ export async function openRunFolder(
     await remove(join(path, runningFile))
     const earlier = (await namesIn(path)).includes(recordFile) ? await readRecord(path) : null
     const { shared, arms } = record.identity
+    const came = arrivals(earlier, record)
     let current: RunRecord = {
+      ...(earlier?.command && { command: earlier.command }),
       ...record,
       identity: { shared, arms: { ...earlier?.identity.arms, ...arms } },
+      ...(came && { came }),
       ...(earlier?.history && { history: earlier.history }),
     }
     const update = async (changes: Partial<RunRecord>) => {
@@ -264,11 +267,11 @@ async function checkOurs(path: string): Promise<{ text: string; value: Record<st
 
 /** What no schema says of a record: names that it uses are among those that it has, and none leads anywhere. */
 function faultOf(record: RunRecord): string | null {
-  const { arms, baseline, contrasts, seeds, identity } = record
+  const { arms, baseline, came = [], contrasts, seeds, identity } = record
   const known = Object.keys(identity.arms)
   const odd = known.find((name) => !armName.test(name))
   if (odd !== undefined) return `no arm can be named ${JSON.stringify(odd)}`
-  const used = [...arms, baseline, ...contrasts.flatMap(({ arm, against }) => [arm, against])]
+  const used = [...arms, baseline, ...came, ...contrasts.flatMap(({ arm, against }) => [arm, against])]
   const unknown = used.find((name) => !known.includes(name))
   if (unknown !== undefined) return `it has no arm ${JSON.stringify(unknown)}`
   if (new Set(arms).size < arms.length) return 'an arm stands twice'
@@ -308,15 +311,27 @@ async function removeRun(path: string): Promise<void> {
   await remove(join(path, recordFile))
 }
 
-/** Where two plain values differ: "train.steps: 40 before, 60 now". */
-export function differences(before: unknown, now: unknown, path = ''): string[] {
+/** Where two plain values differ, and what stands there in each, as JSON; absent: nothing. */
+export interface Differing {
+  path: string
+  before?: string
+  now?: string
+}
+
+export function differing(before: unknown, now: unknown, path = ''): Differing[] {
   if (isRecord(before) && isRecord(now)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(now)])]
-    return keys.flatMap((key) => differences(before[key], now[key], path === '' ? key : `${path}.${key}`))
+    return keys.flatMap((key) => differing(before[key], now[key], path === '' ? key : `${path}.${key}`))
   }
   const [a, b] = [JSON.stringify(before), JSON.stringify(now)]
-  return a === b ? [] : [`${path}: ${a ?? 'absent'} before, ${b ?? 'absent'} now`]
+  return a === b ? [] : [{ path, before: a, now: b }]
 }
+
+/** The same in words: "train.steps: 40 before, 60 now". */
+export const differences = (before: unknown, now: unknown, path = ''): string[] =>
+  differing(before, now, path).map(
+    ({ path, before = 'absent', now = 'absent' }) => `${path}: ${before} before, ${now} now`,
+  )
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -10,11 +10,12 @@ import { appendAt, readRegular } from '../files.ts'
 import { join } from '../platform/path.ts'
 import { refSchema } from './schema.ts'
 
-const lineSchema = z.strictObject({
+/** A line of influence.jsonl. */
+export const influenceSchema = z.strictObject({
   problem: z.string(),
   effects: z.array(z.strictObject({ note: refSchema, post: refSchema, change: z.number() })),
 })
-export type InfluenceLine = z.infer<typeof lineSchema>
+export type InfluenceLine = z.infer<typeof influenceSchema>
 
 export const influenceFile = 'influence.jsonl'
 
@@ -37,7 +38,7 @@ export async function readInfluence(
     .slice(0, -1)
     .map((row, i): InfluenceLine => {
       try {
-        const line = lineSchema.parse(JSON.parse(row))
+        const line = influenceSchema.parse(JSON.parse(row))
         if (line.problem === problems[i]) return line
       } catch {
         // Said below, whatever it was.

@@ -72,8 +72,8 @@ export async function lockFolder(folder: string): Promise<() => void> {
   const pathOf = (number: number) => join(folder, `.lock-${number}`)
   let number: number
   try {
-    await writeFile(draft, mine)
     try {
+      await writeFile(draft, mine)
       for (;;) {
         const last = (await lockNumbers(folder)).at(-1) ?? 0
         if (last > 0) {

@@ -34,9 +34,16 @@ export async function mergeRuns(folders: readonly string[], out: string): Promis
   const records = await Promise.all(folders.map(readSettled))
   const [{ shard: _, ...record }, ...others] = records
   for (const [i, other] of others.entries()) {
-    const changes = ['identity', 'arms', 'baseline', 'contrasts', 'seeds', 'looks', 'history'].flatMap(
-      (field) => differences(record[field], other[field], field),
-    )
+    const changes = [
+      'identity',
+      'arms',
+      'baseline',
+      'came',
+      'contrasts',
+      'seeds',
+      'looks',
+      'history',
+    ].flatMap((field) => differences(record[field], other[field], field))
     if (changes.length > 0) {
       throw new UserError(
         `${folders[0]} and ${folders[i + 1]} are not of one run (${changes.slice(0, 4).join('; ')}` +

@@ -7,6 +7,7 @@
  *   JOB/rollouts.jsonl      one line for each board played (`RolloutLine`)
  *   JOB/progress.json       how far the job is (`Progress`)
  *   results.json            what was found (record/results.ts)
+ *   notes.json              what a person says of it (`Notes`)
  */
 import { z } from 'zod'
 
@@ -72,6 +73,9 @@ export const metricsSchema = z.object({
   learningRate: z.number(),
   clippedShare: share,
   logprobDrift: z.number(),
+  /** Absent in folders of before they were measured. */
+  entropy: z.number().nullable().optional(),
+  kl: z.number().nullable().optional(),
   replyChars: z.number(),
   repliesCut: share,
   sampledTokens: count,
@@ -202,6 +206,8 @@ export const recordSchema = z.looseObject({
   /** The arms of the experiment now, in order: those of `identity.arms` that are compared. */
   arms: z.array(z.string()).min(1),
   baseline: z.string(),
+  /** All arms that the run has had, in the order in which they came; absent: the baseline, then `arms`. */
+  came: z.array(z.string()).optional(),
   contrasts: z.array(contrastNameSchema),
   seeds: z.array(count),
   /** The part of the jobs that this folder runs, 'k/n'; absent: all. */
@@ -209,6 +215,13 @@ export const recordSchema = z.looseObject({
   /** How often the verdict may be looked at while seeds are added (stats/looks.ts); absent where it is read once. */
   looks: z.strictObject({ first: z.array(count).min(1), maxSeeds: count }).optional(),
   model: z.string(),
+  /**
+   * The command line that made it: the experiment file as it was named, null for the built-in experiment, and the flags
+   * that say what is run, each time's over those before. Absent where a program made the run.
+   */
+  command: z
+    .strictObject({ file: z.string().nullable(), flags: z.array(z.record(z.string(), z.unknown())) })
+    .optional(),
   versions: z.record(z.string(), z.string()),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
   /** What happened to this run that its configuration does not say. Kept by whoever opens the folder later. */
@@ -221,8 +234,18 @@ export const recordSchema = z.looseObject({
     .optional(),
 })
 export type RunRecord = z.infer<typeof recordSchema>
+export type RunCommand = NonNullable<RunRecord['command']>
 export type History = NonNullable<RunRecord['history']>
 
-/** A verifier with its version, as records name it. */
-export const graderName = ({ name, version }: { name: string; version: string }): string =>
-  `${name} ${version}`
+/** A note stands in a list: so many characters at most, and so many tags. */
+export const mostNotes = { characters: 10_000, tags: 50 } as const
+
+/** A tag as it is typed and shown: a word, so that it can stand in a list and an address. */
+export const tagSchema = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N}_.-]{0,39}$/u)
+
+export const notesSchema = z.strictObject({
+  note: z.string().max(mostNotes.characters),
+  /** Different ones, in the order in which they were given. */
+  tags: z.array(tagSchema).max(mostNotes.tags),
+})
+export type Notes = z.infer<typeof notesSchema>

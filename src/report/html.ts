@@ -59,7 +59,12 @@ function readingOrder({ step, problem, job }: BoardColumns): number[] {
   return numbers.sort((a, b) => (rank(a) === rank(b) ? job[a] - job[b] || a - b : rank(a) - rank(b)))
 }
 
-function reordered(columns: BoardColumns, order: readonly number[], { jobs, sides }: RunView): BoardColumns {
+/** The boards of these numbers, in that order. */
+export function reordered(
+  columns: BoardColumns,
+  order: readonly number[],
+  { jobs, sides }: RunView,
+): BoardColumns {
   const { job, step, problem, flags, problems } = columns
   const widths = sides.map((side) => layoutOf(side).width)
   const starts = flagStarts(
@@ -94,7 +99,8 @@ async function* blocks(
   if (block.texts.length > 0) yield block
 }
 
-async function compress(value: unknown): Promise<string> {
+/** As the page unpacks it: JSON, deflated, in base64. */
+export async function compress(value: unknown): Promise<string> {
   const packed = new Blob([utf8(JSON.stringify(value))])
     .stream()
     .pipeThrough(new CompressionStream('deflate-raw'))

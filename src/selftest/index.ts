@@ -6,8 +6,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { countEpisodes, vote } from '../board/counts.ts'
-import { play } from '../board/play.ts'
-import { policyWriter } from '../board/policy-writer.ts'
+import { type Played, play } from '../board/play.ts'
+import { policyWriter, type Rollout } from '../board/policy-writer.ts'
 import { type ProtocolChoices, protocolRecord, resolveProtocol, sharedPolicy } from '../board/protocol.ts'
 import { board } from '../board/protocols.ts'
 import { own, shared } from '../board/sights.ts'
@@ -19,6 +19,10 @@ import { openOnnxEngine } from '../engine/onnx/index.ts'
 import type { Precision } from '../engine/onnx/model.ts'
 import { defaultDevice, nativeProblem } from '../engine/onnx/runtime.ts'
 import { mathGrader } from '../grade/grader.ts'
+import { clues } from '../tasks/clues.ts'
+import { insight } from '../tasks/insight.ts'
+import type { Problem } from '../tasks/types.ts'
+import { wordProblems } from '../tasks/word-problems.ts'
 import {
   gradientDifference,
   gradientError,
@@ -55,6 +59,7 @@ export async function selftest(device: Device | 'auto' = defaultDevice()): Promi
       await check('answers', () => answers()),
       await check('counters', () => counters()),
       await check('rounds', () => rounds(tiny)),
+      await check('worlds', () => worlds(tiny)),
       await check('log-probabilities', () =>
         atMost(within.logprob, logprobError(tiny), 'sampling against training'),
       ),
@@ -155,26 +160,47 @@ function counters(): Finding {
   }
 }
 
-async function rounds(engine: Engine): Promise<Finding> {
+/** One board played by a model of the tiny one's kind. */
+async function playBoard(engine: Engine, problem: Problem): Promise<Played<Rollout>[]> {
   const policy = await engine.createPolicy()
-  const { tokenizer, contextLength } = engine
-  const protocol = resolveProtocol(board(), { copies: 4, noteTokens: 8, replyTokens: 8 })
-  const limits = { maxTokens: 8, temperature: 1, topP: 1 }
-  const writer = policyWriter(new Map([[sharedPolicy, { policy, tokenizer, contextLength }]]), {
-    readTokens: null,
-  })
-  const playOnce = () =>
-    play(writer, [{ problem: { id: 'x', question: 'What is 1?', gold: '1' } }], {
-      protocol,
-      sampling: [limits, limits],
-      grader: mathGrader,
-      seed: [1],
+  try {
+    const { tokenizer, contextLength } = engine
+    const protocol = resolveProtocol(board(), { copies: 4, noteTokens: 8, replyTokens: 8 })
+    const limits = { maxTokens: 8, temperature: 1, topP: 1 }
+    const writer = policyWriter(new Map([[sharedPolicy, { policy, tokenizer, contextLength }]]), {
+      readTokens: null,
     })
-  const [first, second] = [await playOnce(), await playOnce()]
+    const playing = { protocol, sampling: [limits, limits], grader: mathGrader, seed: [1] }
+    return (await play(writer, [{ problem }], playing)).played
+  } finally {
+    policy.dispose()
+  }
+}
+
+const isWhole = ([{ episode }]: readonly Played<Rollout>[]): boolean =>
+  episode.rounds.length === 2 && episode.rounds.every((posts) => posts.length === 4)
+
+async function rounds(engine: Engine): Promise<Finding> {
+  const problem = { id: 'x', question: 'What is 1?', gold: '1' }
+  const [first, second] = [await playBoard(engine, problem), await playBoard(engine, problem)]
   return {
-    passed:
-      first.played[0].episode.rounds.every((posts) => posts.length === 4) &&
-      JSON.stringify(first.played) === JSON.stringify(second.played),
+    passed: isWhole(first) && JSON.stringify(first) === JSON.stringify(second),
     detail: 'four notes, four replies, twice the same from one seed',
+  }
+}
+
+/** One problem of each generated world, played, and its own answer known for right. */
+async function worlds(engine: Engine): Promise<Finding> {
+  const tasks = [wordProblems, clues, insight].map((world) => world({ train: 0, holdout: 1 }))
+  const wrong: string[] = []
+  for (const { name, load } of tasks) {
+    const { holdout } = await load()
+    const [problem] = holdout
+    const { correct } = mathGrader.grade(`\\boxed{${problem.gold}}`, problem.gold)
+    if (!correct || !isWhole(await playBoard(engine, problem))) wrong.push(name)
+  }
+  return {
+    passed: wrong.length === 0,
+    detail: `a problem of ${tasks.map(({ name }) => name).join(', ')}${wrong.map((name) => `; not of ${name}`).join('')}`,
   }
 }

@@ -1,7 +1,16 @@
 import { expect, it } from 'vitest'
 import { selftest } from './index.ts'
 
-const checks = ['boards', 'answers', 'counters', 'rounds', 'log-probabilities', 'gradients', 'adapters']
+const checks = [
+  'boards',
+  'answers',
+  'counters',
+  'rounds',
+  'worlds',
+  'log-probabilities',
+  'gradients',
+  'adapters',
+]
 
 it.each([
   ['cpu', checks],

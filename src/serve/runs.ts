@@ -1,5 +1,6 @@
 /** The runs that the server has open: each read once, kept up to date while anybody watches it. Reads only. */
-import { openRun, type RunIndex } from '../view/run-index.ts'
+import { eventOf, follow } from '../view/follow.ts'
+import type { RunIndex } from '../view/run-index.ts'
 import type { LiveEvent } from '../view/types.ts'
 
 /** How often a watched run is looked at, in milliseconds. */
@@ -29,7 +30,7 @@ export function openRuns(): OpenRuns {
 
   const find = (folder: string): OpenRun => {
     const run = runs.get(folder) ?? {
-      refresh: refresher(folder),
+      refresh: follow(folder),
       watchers: new Set(),
       timer: undefined,
       round: 0,
@@ -83,27 +84,5 @@ export function openRuns(): OpenRuns {
     },
   }
 }
-
-/** Refreshes follow one another: a run is never read by two at a time. */
-function refresher(folder: string): OpenRun['refresh'] {
-  let index: RunIndex | undefined
-  let last: Promise<unknown> = Promise.resolve()
-  return () => {
-    const next = last
-      .catch(() => {})
-      .then(async () => {
-        if (index) await index.refresh()
-        else index = await openRun(folder, { live: true })
-        return index
-      })
-    last = next
-    return next
-  }
-}
-
-const eventOf = (index: RunIndex): LiveEvent => ({
-  run: index.view(),
-  boards: { epoch: index.epoch(), count: index.columns().job.length },
-})
 
 const troubleOf = (error: unknown) => ({ trouble: error instanceof Error ? error.message : String(error) })

@@ -5,18 +5,18 @@
  */
 import { randomBytes } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hostname } from 'node:os'
 import { pipeline } from 'node:stream/promises'
 import { UserError } from '../errors.ts'
 import type { FileHandle } from '../platform/files.ts'
 import { contentPolicy, type Page, pageEnd, pageStart, readPage } from '../report/page.ts'
+import { boardUpdate } from '../view/follow.ts'
 import { openInside } from '../view/inside.ts'
 import { listRun, runFolders } from '../view/listing.ts'
 import type { RunIndex } from '../view/run-index.ts'
-import type { BoardUpdate } from '../view/types.ts'
 import { cookieName, hasToken, isLoopback, isOwnHost, isSame, namesOf } from './access.ts'
+import { listen, onlyAsking, Refusal, secure, send, target } from './listen.ts'
 import { type OpenRuns, openRuns } from './runs.ts'
 
 export interface ServeOptions {
@@ -36,8 +36,7 @@ export interface Dashboard {
   close: () => Promise<void>
 }
 
-/** Boards in one answer, and boards looked through for one search: so that no answer takes long. */
-const MOST_BOARDS = 20_000
+/** Boards looked through for one search: so that no answer takes long. */
 const MOST_SEARCHED = 4096
 const LONGEST_SEARCH = 1000
 
@@ -55,31 +54,11 @@ export async function serve(options: ServeOptions): Promise<Dashboard> {
   const token = isLoopback(host) ? null : (options.token ?? randomBytes(18).toString('base64url'))
   const names = token === null ? null : namesOf(host, hostname())
   const runs = openRuns()
-  const server = createServer((request, response) => {
-    answer({ request, response, root, page, runs, names, token }).catch((error) => {
-      if (response.headersSent) return void response.destroy()
-      const [status, text] =
-        error instanceof Refusal
-          ? [error.status, error.message]
-          : error instanceof UserError
-            ? [422, error.message]
-            : [500, 'This is a defect of the server, please report it.']
-      send(response, status, 'text/plain; charset=utf-8', `${text}\n`)
-    })
-  })
-  // Nobody sends this server anything but short requests.
-  server.headersTimeout = 10_000
-  server.requestTimeout = 10_000
-  server.maxHeadersCount = 100
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port ?? 0, host, resolve)
-  }).catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(
-      `Cannot listen on ${host}, port ${options.port ?? 0} (${error.code}): choose another with --host or --port.`,
-    )
-  })
-  const { port } = server.address() as AddressInfo
+  const server = await listen(
+    (request, response) => answer({ request, response, root, page, runs, names, token }),
+    { host, port: options.port ?? 0 },
+  )
+  const { port } = server
   const name = host.includes(':') ? `[${host}]` : host
   // A folder that is one run is opened at that run.
   const [only, ...others] = (await runFolders(root)).keys()
@@ -88,18 +67,8 @@ export async function serve(options: ServeOptions): Promise<Dashboard> {
     url: `http://${name}:${port}/${token === null ? '' : `?token=${token}`}${view}`,
     async close() {
       runs.close()
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
+      await server.close()
     },
-  }
-}
-
-/** A request that is not answered, with its status and a sentence. */
-class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, message: string) {
-    super(message)
-    this.status = status
   }
 }
 
@@ -116,14 +85,11 @@ interface Exchange {
 
 async function answer(exchange: Exchange): Promise<void> {
   const { request, response, root, page, names, token } = exchange
-  secure(response, page)
+  secure(response, contentPolicy(page, "'self'"))
   if (!isOwnHost(request.headers.host, names)) {
     throw new Refusal(421, 'This server does not go by that name.')
   }
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    response.setHeader('Allow', 'GET, HEAD')
-    throw new Refusal(405, 'This server only shows: GET and HEAD.')
-  }
+  onlyAsking(request, response)
   const { path, query } = target(request.url ?? '/')
   if (token !== null && !hasToken(request.headers, token)) {
     if (path.length === 0 && isSame(query.get('token') ?? '', token)) {
@@ -173,7 +139,10 @@ async function answerRun(
   if (part === 'events' && number === undefined) return stream(request, response, runs, folder)
   const run = await runs.get(folder)
   if (part === undefined) return json(response, run.view())
-  if (part === 'boards' && number === undefined) return json(response, update(run, query))
+  if (part === 'boards' && number === undefined) {
+    const has = { from: whole(query, 'from'), fromProblem: whole(query, 'fromProblem') }
+    return json(response, boardUpdate(run, { epoch: query.get('epoch'), ...has }))
+  }
   if (query.get('epoch') !== run.epoch()) {
     throw new Refusal(409, 'The run was started afresh: reload the page.')
   }
@@ -185,17 +154,6 @@ async function answerRun(
   }
   if (part === 'search') return json(response, await search(run, query))
   throw new Refusal(404, 'There is nothing here.')
-}
-
-/** Boards that a client does not have yet; all of them where its numbering is not this one. */
-function update(run: RunIndex, query: URLSearchParams): BoardUpdate {
-  const epoch = run.epoch()
-  const same = query.get('epoch') === epoch
-  const has = { boards: whole(query, 'from'), problems: whole(query, 'fromProblem') }
-  const { job, problems } = run.columns()
-  const from = same ? Math.min(has.boards, job.length) : 0
-  const fromProblem = same ? Math.min(has.problems, problems.id.length) : 0
-  return { epoch, from, fromProblem, columns: run.part(from, from + MOST_BOARDS, fromProblem) }
 }
 
 /** Boards of a portion with a post that holds the text, in any case. */
@@ -281,31 +239,6 @@ async function* partsOf(file: FileHandle, size: number): AsyncGenerator<Uint8Arr
     at += bytesRead
     yield part.subarray(0, bytesRead)
   }
-}
-
-/** The path's parts, decoded, and the query. Throws a Refusal for what is no path. */
-function target(url: string): { path: string[]; query: URLSearchParams } {
-  const [before, ...after] = url.split('?')
-  try {
-    const path = before.split('/').filter(Boolean).map(decodeURIComponent)
-    return { path, query: new URLSearchParams(after.join('?')) }
-  } catch {
-    throw new Refusal(400, 'That is no path.')
-  }
-}
-
-function secure(response: ServerResponse, page: Page): void {
-  response.setHeader('Content-Security-Policy', `${contentPolicy(page, "'self'")}; frame-ancestors 'none'`)
-  response.setHeader('X-Content-Type-Options', 'nosniff')
-  response.setHeader('Referrer-Policy', 'no-referrer')
-  response.setHeader('Cross-Origin-Resource-Policy', 'same-origin')
-  response.setHeader('Cross-Origin-Opener-Policy', 'same-origin')
-  response.setHeader('Cache-Control', 'no-store')
-}
-
-function send(response: ServerResponse, status: number, type: string, text: string): void {
-  response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) })
-  response.end(response.req.method === 'HEAD' ? undefined : text)
 }
 
 const json = (response: ServerResponse, value: unknown): void =>

@@ -390,3 +390,35 @@ it('compares 300 problems x 5 seeds x 4 rollouts well within a second', () => {
   expect(performance.now() - started).toBeLessThan(1000)
   expect(result.counts).toEqual({ problems: 300, baselineSeeds: 5, recipeSeeds: 5 })
 })
+
+describe('arms that may not spread alike', () => {
+  const near = (problems: number, seeds = 2) =>
+    compare({
+      baseline: arm(
+        Array.from({ length: seeds }, (_, s) => 0.4 + 0.012 * (s % 2)),
+        problems,
+        4,
+        'narrow',
+      ),
+      recipe: arm(
+        Array.from({ length: seeds }, (_, s) => 0.56 + 0.03 * (s % 2)),
+        problems,
+        4,
+        'wide',
+      ),
+      baseRuns,
+    })
+  const caveat = /; this takes the seeds of both arms to spread alike .*more seeds would show it\.$/
+
+  it('are named in the verdict, where problems beyond those calibrated hide nothing of the spread', () => {
+    expect(near(600)).toMatchObject({ verdict: 'moved', why: expect.stringMatching(caveat) })
+    expect(near(300).why).not.toMatch(caveat)
+    expect(near(600, 6)).toMatchObject({ verdict: 'moved', why: expect.not.stringMatching(caveat) })
+  })
+
+  it('are named where one has fewer seeds, however few the problems', () => {
+    const recipe = arm([0.57, 0.585], 200, 4, 'wide')
+    const many = compare({ baseline: arm(Array(8).fill(0.4), 200, 4, 'narrow'), recipe, baseRuns })
+    expect(many).toMatchObject({ verdict: 'moved', why: expect.stringMatching(caveat) })
+  })
+})

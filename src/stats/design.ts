@@ -139,7 +139,7 @@ function firstRepeated(values: readonly number[]): number | undefined {
 function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
   const cells = scores.map((row) => row.map(mean))
   const seedMeans = cells.map(mean)
-  const problemMeans = cells[0].map((_, p) => mean(cells.map((row) => row[p])))
+  const problemMeans = cells[0].map((_, p) => cells.reduce((sum, row) => sum + row[p], 0) / cells.length)
   const grand = mean(seedMeans)
   let squares = 0
   cells.forEach((row, s) => {
@@ -148,8 +148,17 @@ function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
     })
   })
   const df = (cells.length - 1) * (problemMeans.length - 1)
-  const counts = scores.flatMap((row) => row.map((cell) => cell.length))
-  const spread = scores.flatMap((row) => row.filter((cell) => cell.length > 1))
+  const rollouts: [number, number] = [Number.POSITIVE_INFINITY, 0]
+  let [within, repeated] = [0, 0]
+  for (const row of scores) {
+    for (const cell of row) {
+      rollouts[0] = Math.min(rollouts[0], cell.length)
+      rollouts[1] = Math.max(rollouts[1], cell.length)
+      if (cell.length < 2) continue
+      within += variance(cell) / cell.length
+      repeated++
+    }
+  }
   return {
     seeds,
     cells,
@@ -158,11 +167,8 @@ function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
     mean: grand,
     seedVariance: variance(seedMeans),
     interaction: df > 0 ? squares / df : 0,
-    rolloutVariance: spread.length > 0 ? mean(spread.map((cell) => variance(cell) / cell.length)) : null,
-    rollouts: counts.reduce<[number, number]>(
-      ([low, high], n) => [Math.min(low, n), Math.max(high, n)],
-      [Number.POSITIVE_INFINITY, 0],
-    ),
+    rolloutVariance: repeated > 0 ? within / repeated : null,
+    rollouts,
   }
 }
 
@@ -189,15 +195,23 @@ type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
 /** An arm that spreads more than the others by so unlikely a factor is not taken to spread as they do. */
 const ALIKE = 0.25
 
+/** A spread pooled over many arms counts for no more degrees of freedom than that of so many of the sides' size. */
+const ARMS_BELIEVED = 4
+
 /**
  * The seeds' part of the variance of a difference between the means of trained arms (`sides`: two, or one against
  * something that was not trained). Null where one of them has a single seed.
  *
- * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. Where the
- * sides spread as the other arms do, the spread is that of all arms: the variance between a side's seed means must not
- * exceed that of all other arms by more than Fisher's F does in one of four cases. W is then of the pooled variance, and
- * never less than the sides' own, so that arms that hardly spread bring degrees of freedom but no narrower W. Two sides
- * of one size with no other arms are pooled as they are.
+ * From the sides alone, W is the sum of each side's variance between seed means over its number of seeds. Two sides
+ * with no other arms are taken to spread alike, and pooled as they are where they have one size.
+ *
+ * With other arms, each side speaks for itself or with them. A side is alike where the variance between its seed means
+ * does not exceed that of all other arms by more than Fisher's F does in one of four cases. Sides that are alike take
+ * the variance pooled over all arms but an odd side, and never less than their own, so that arms that hardly spread
+ * bring degrees of freedom but no narrower W. A wide arm that looks narrow by luck passes for alike, the more so the
+ * fewer its seeds, and is then held to the spread of the others: how many they are says nothing of it, so beyond four
+ * arms' worth they bring no degrees of freedom. An odd side keeps its own variance, and W then has the degrees of
+ * freedom of a sum of unlike variances (Satterthwaite 1946; Games and Howell 1976), not those of the sum of both.
  */
 export function seedSpreadOf(
   sides: readonly SeedsOf[],
@@ -205,29 +219,61 @@ export function seedSpreadOf(
   problems: number,
 ): { seeds: SeedSpread | null; pooled: boolean } {
   if (sides.some((arm) => arm.seeds.length < 2)) return { seeds: null, pooled: false }
+  const own = sidesAlone(sides, problems)
+  const replicated = [...sides, ...others.filter((arm) => arm.seeds.length > 1)]
+  const alone = replicated.length === sides.length
+  if (alone && sides.every((arm) => arm.seeds.length === sides[0].seeds.length)) {
+    return { seeds: own, pooled: false }
+  }
+  const first = sides.filter((arm) => !spreadsAlike(arm, replicated))
+  if (alone && first.length > 0) return { seeds: own, pooled: false }
+  // Once more without the odd one, beside which any other looks narrow.
+  const rest = replicated.filter((arm) => !first.includes(arm))
+  const alike = sides.filter((arm) => !first.includes(arm) && spreadsAlike(arm, rest))
+  const odd = sides.filter((arm) => !alike.includes(arm))
+  const parts = odd.map((arm) => sidesAlone([arm], problems))
+  if (alike.length > 0) {
+    const together = pool(replicated.filter((arm) => !odd.includes(arm)))
+    const theirs = sidesAlone(alike, problems)
+    const share = alike.reduce((sum, arm) => sum + 1 / arm.seeds.length, 0)
+    const variance = share * together.variance
+    const df = alone ? together.df : Math.min(together.df, (ARMS_BELIEVED / alike.length) * theirs.df)
+    parts.push(
+      variance < theirs.variance
+        ? { ...theirs, df }
+        : { variance, floor: (share * together.interaction) / problems, df },
+    )
+  }
+  return { seeds: parts.length === 1 ? parts[0] : sumOfUnlike(parts), pooled: odd.length === 0 }
+}
+
+/** W of these arms with no word from others. */
+function sidesAlone(sides: readonly SeedsOf[], problems: number): SeedSpread {
   const sum = (part: (arm: SeedsOf) => number) => sides.reduce((total, arm) => total + part(arm), 0)
-  const share = sum((arm) => 1 / arm.seeds.length)
   const sameSize = sides.every((arm) => arm.seeds.length === sides[0].seeds.length)
-  const own: SeedSpread = {
+  return {
     variance: sum((arm) => arm.seedVariance / arm.seeds.length),
     floor: sum((arm) => arm.interaction / (arm.seeds.length * problems)),
     // Of two sizes the smaller arm's spread weighs more: Satterthwaite's degrees of freedom, for arms that spread alike.
     df: sameSize
       ? sum((arm) => arm.seeds.length - 1)
-      : share ** 2 / sum((arm) => 1 / (arm.seeds.length ** 2 * (arm.seeds.length - 1))),
+      : sum((arm) => 1 / arm.seeds.length) ** 2 /
+        sum((arm) => 1 / (arm.seeds.length ** 2 * (arm.seeds.length - 1))),
   }
-  const replicated = [...sides, ...others.filter((arm) => arm.seeds.length > 1)]
-  const alone = replicated.length === sides.length && sameSize
-  if (alone || !sides.every((arm) => spreadsAlike(arm, replicated))) return { seeds: own, pooled: false }
-  const together = pool(replicated)
-  const variance = share * together.variance
-  return {
-    seeds:
-      variance < own.variance
-        ? { ...own, df: together.df }
-        : { variance, floor: (share * together.interaction) / problems, df: together.df },
-    pooled: true,
-  }
+}
+
+/**
+ * Independent estimates of unlike variances, added: Satterthwaite's degrees of freedom, between the fewest of a part
+ * and all of them. Rounded down to a hundredth, for the quadrature is kept by degrees of freedom (interval.ts).
+ */
+function sumOfUnlike(parts: readonly SeedSpread[]): SeedSpread {
+  const sum = (term: (part: SeedSpread) => number) => parts.reduce((total, part) => total + term(part), 0)
+  const variance = sum((part) => part.variance)
+  const df =
+    variance > 0
+      ? 1 / sum((part) => (part.variance / variance) ** 2 / part.df)
+      : Math.min(...parts.map((part) => part.df))
+  return { variance, floor: sum((part) => part.floor), df: Math.floor(100 * df * (1 + 1e-12)) / 100 }
 }
 
 /** Means over arms with two seeds or more, each weighed by its degrees of freedom. */

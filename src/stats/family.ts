@@ -120,7 +120,17 @@ export function compareFamily(input: FamilyInput): Contrast[] {
       delta,
       ci95,
       p: familyP(pValue(delta, spread), family),
-      ...decide({ pair, delta, ci95, bootstrap95, noise, proxy, flatWithin, seeds }),
+      ...decide({
+        pair,
+        delta,
+        ci95,
+        bootstrap95,
+        noise,
+        proxy,
+        flatWithin,
+        seeds,
+        takesAlike: takesAlike(delta, spread, seeds, byProblem.length, { level, arms: tables.arms.size }),
+      }),
       smallestEffect: spread.seeds
         ? Math.min(1, Math.max(half, noise?.band ?? 0) + normalQuantile(0.8) * Math.sqrt(total))
         : null,
@@ -208,6 +218,27 @@ function seedProduct(a: Difference, b: Difference): number {
   return a.sides
     .filter((arm) => b.sides.includes(arm))
     .reduce((sum, arm) => sum + (sign(a, arm) * sign(b, arm)) / arm.seeds.length, 0)
+}
+
+/** Up to so many problems, arms of one size keep their level in simulation, however their seeds spread. */
+const CALIBRATED_PROBLEMS = 300
+
+/**
+ * Whether arms are told apart only if their seeds spread alike, where simulation finds that this matters: two arms alone
+ * of other sizes than one another, or problems so many that they hide nothing of the spread. Were all the spread one arm's, W would
+ * have that arm's degrees of freedom alone, and the interval would hold 0.
+ */
+function takesAlike(
+  delta: number,
+  { problems, seeds }: Spread,
+  count: { arm: number; against: number },
+  problemCount: number,
+  { level, arms }: { level: number; arms: number },
+): boolean {
+  const held = problemCount <= CALIBRATED_PROBLEMS && (count.arm === count.against || arms > 2)
+  if (seeds === null || held) return false
+  const fewest = Math.min(count.arm, count.against) - 1
+  return pValue(delta, { problems, seeds: { ...seeds, df: fewest } }) >= level
 }
 
 const excessOf = ({ seeds }: Spread): number => (seeds ? Math.max(0, seeds.variance - seeds.floor) : 0)

@@ -153,24 +153,23 @@ function halfWidths(
     const found = seedSpreadOf(tables.slice(0, 2), tables.slice(2), problems)
     return { spread: { problems: parts.problems, seeds: found.seeds }, pooled: found.pooled }
   }
-  // As against one baseline: half of each contrast's variance is the baseline's.
-  const shared = { problems: parts.problems.variance / 2, seeds: 0.5 }
-  const usual = memberOf(Array(arms).fill(1))
-  const level = levelOfEach(
-    {
-      members: Array(contrasts).fill(usual),
-      shared: Array(contrasts).fill(Array(contrasts).fill(shared)),
-    },
-    alpha,
-  )
   // Each arm's factor takes each of its equally likely values once, in an order of its own (a Latin hypercube).
   const columns = Array.from({ length: arms }, (_, arm) =>
     random('power of a family', arm).shuffle(spreadFactors(seeds - 1, FAMILY_OUTCOMES)),
   )
-  return columns[0].map((_, outcome) => {
-    const { spread, pooled } = memberOf(columns.map((column) => column[outcome]))
-    return halfWidth(spread, pooled ? level : alpha / contrasts)
-  })
+  const found = columns[0].map((_, outcome) => memberOf(columns.map((column) => column[outcome])))
+  // As against one baseline: half of each contrast's variance is the baseline's. As many are odd as are so by luck.
+  const shared = { problems: parts.problems.variance / 2, seeds: 0.5 }
+  const usual = memberOf(Array(arms).fill(1))
+  const odd = Math.round(contrasts * mean(found.map(({ pooled }) => (pooled ? 0 : 1))))
+  const level = levelOfEach(
+    {
+      members: Array.from({ length: contrasts }, (_, i) => (i < odd ? { ...usual, pooled: false } : usual)),
+      shared: Array(contrasts).fill(Array(contrasts).fill(shared)),
+    },
+    alpha,
+  )
+  return found.map(({ spread }) => halfWidth(spread, level))
 }
 
 /** The chance of each verdict for any effect, at given sizes: the costly part is done once. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { random } from '../random.ts'
-import { halfWidth, type Spread } from './interval.ts'
+import { halfWidth, pValue, type Spread } from './interval.ts'
 import { type Family, familyP, levelOfEach, type Member, type Shared } from './simultaneous.ts'
 
 /** Members that share everything they can, with one correlation of their seeds' parts. */
@@ -52,6 +52,40 @@ describe('the chance that any of a family looks real', () => {
       const level = levelOfEach(alike(count, seedsAlone(df), { problems: 0, seeds: 0.5 }), 0.05)
       expect(Math.abs(halfWidth(seedsAlone(df), level) - point), `${df}, ${count}`).toBeLessThan(0.007)
     }
+  })
+
+  it('is SciPy’s for arms that spread alike', () => {
+    // scipy.stats.dunnett 1.17.1, mean of twenty calls (each drawn, to 1.3e-4): values m - 1, m, m + 1 and m - 1, m + 1.
+    const cases = [
+      {
+        seeds: 3,
+        variance: 1,
+        means: [0, 3, 2.5, 1.5, 2, 1],
+        of: 4,
+        p: [0.0158, 0.0382, 0.2304, 0.0947, 0.5072],
+      },
+      { seeds: 2, variance: 2, means: [0, 6, 4, 9], of: 4, p: [0.0299, 0.1034, 0.0071] },
+    ]
+    for (const { seeds, variance, means, of, p } of cases) {
+      const spread: Spread = {
+        problems: { variance: 0, df: 100 },
+        seeds: { variance: (2 * variance) / seeds, floor: 0, df: of * (seeds - 1) },
+      }
+      const family = alike(of - 1, spread, { problems: 0, seeds: 0.5 })
+      p.forEach((expected, i) => {
+        expect(Math.abs(familyP(pValue(means[i + 1], spread), family) - expected)).toBeLessThan(2e-3)
+      })
+    }
+  })
+
+  it('is Bonferroni’s between those whose estimates of the spread are not one', () => {
+    const two = { problems: 0, seeds: 0.5 }
+    const [four, six] = [alike(2, seedsAlone(4), two), alike(2, seedsAlone(6), two)]
+    const both: Family = {
+      members: [...four.members, ...six.members],
+      shared: alike(4, seedsAlone(4), two).shared,
+    }
+    expect(familyP(0.02, both)).toBeCloseTo(familyP(0.02, four) + familyP(0.02, six), 12)
   })
 
   it('is that of independent differences where nothing is shared and all is known', () => {

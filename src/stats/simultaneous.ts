@@ -13,7 +13,7 @@
  */
 
 import { normalCdf, normalOfT } from './distributions.ts'
-import { chiSquareNodes, dfGiven, halfWidth, type Spread } from './interval.ts'
+import { chiSquareNodes, dfGiven, halfWidth, type SeedSpread, type Spread } from './interval.ts'
 
 /** One difference of the family. */
 export interface Member {
@@ -40,15 +40,35 @@ export interface Family {
 export function familyP(p: number, { members, shared }: Family): number {
   if (members.length === 1) return p
   const bonferroni = Math.min(1, members.length * p)
-  const pooled = members.flatMap(({ spread, pooled }, index) =>
-    pooled && spread.seeds
-      ? [{ index, problems: spread.problems, seeds: spread.seeds, half: halfWidth(spread, Math.min(1, p)) }]
-      : [],
-  )
-  if (pooled.length < 2 || p <= 0) return bonferroni
+  if (p <= 0) return bonferroni
   let any = 0
-  for (const { dfOverX, weight } of chiSquareNodes(pooled[0].seeds.df)) {
-    const given = pooled.map(({ index, problems, seeds, half }): Given => {
+  // Those that share an estimate of the spread, by its degrees of freedom: arms of other sizes have others.
+  const sharing = new Map<number, Bounded[]>()
+  members.forEach(({ spread: { problems, seeds }, pooled }, index) => {
+    if (!pooled || !seeds) {
+      any += p
+      return
+    }
+    const half = halfWidth({ problems, seeds }, Math.min(1, p))
+    sharing.set(seeds.df, [...(sharing.get(seeds.df) ?? []), { index, problems, seeds, half }])
+  })
+  for (const [df, bounded] of sharing) any += bounded.length === 1 ? p : anyBeyond(bounded, df, shared)
+  return Math.min(bonferroni, any)
+}
+
+interface Bounded {
+  index: number
+  problems: Spread['problems']
+  seeds: SeedSpread
+  /** What it must not exceed. */
+  half: number
+}
+
+/** The chance that any of several differences that share an estimate of the spread lies beyond its bound. */
+function anyBeyond(bounded: readonly Bounded[], df: number, shared: Family['shared']): number {
+  let any = 0
+  for (const { dfOverX, weight } of chiSquareNodes(df)) {
+    const given = bounded.map(({ index, problems, seeds, half }): Given => {
       const excess = Math.max(0, seeds.variance * dfOverX - seeds.floor)
       const variance = problems.variance + excess
       const size = normalOfT(half / Math.sqrt(variance), dfGiven(problems, excess))
@@ -56,7 +76,7 @@ export function familyP(p: number, { members, shared }: Family): number {
     })
     any += weight * (1 - noneBeyond(given, inCommon(given, shared)))
   }
-  return Math.min(bonferroni, any + (members.length - pooled.length) * p)
+  return any
 }
 
 /**

@@ -30,6 +30,8 @@ export interface Evidence {
   flatWithin: number
   /** Training seeds of each. */
   seeds: { arm: number; against: number }
+  /** Whether the interval would hold 0 if all the spread between seeds were one arm's. */
+  takesAlike: boolean
 }
 
 export const excludesZero = ([low, high]: Interval): boolean => low > 0 || high < 0
@@ -48,7 +50,7 @@ export function decide(e: Evidence): { verdict: Verdict; why: string } {
   const real = excludesZero(ci95) && excludesZero(e.bootstrap95)
   const limit = noise ? `the noise band of ${noise.band.toFixed(3)}` : 'the noise band'
   if (real && noise && Math.abs(delta) > noise.band) {
-    const fact = `the difference ${signed(delta)} has the interval ${span(ci95)}, which excludes 0, and is larger than ${limit}`
+    const fact = `the difference ${signed(delta)} has the interval ${span(ci95)}, which excludes 0, and is larger than ${limit}${e.takesAlike ? SPREAD_ALIKE : ''}`
     if (delta < 0) return { verdict: 'moved the wrong way', why: `${holds(pair, 'worse')}: ${fact}.` }
     if (e.proxy === null) return { verdict: 'moved', why: `${holds(pair, 'better')}: ${fact}.` }
     return unresolved(
@@ -91,6 +93,9 @@ export function decideTraining({
   if (liesWithin(ci95, flatWithin)) return { verdict: 'flat', why: noEffect(delta, ci95, flatWithin) }
   return { verdict: 'unresolved', why: tooSmall(span(ci95), flatWithin) }
 }
+
+const SPREAD_ALIKE =
+  '; this takes the seeds of both arms to spread alike (were the spread one arm’s alone, the interval would hold 0), and more seeds would show it'
 
 const liesWithin = ([low, high]: Interval, limit: number): boolean => low > -limit && high < limit
 

@@ -22,9 +22,15 @@ export function checkSizes({ train, holdout }: Sizes): void {
 }
 
 /** Refuses a problem with half a character: no file, address or model takes it as it is. `source` names its set. */
-function checkWhole(problems: readonly Problem[], source: string): void {
-  for (const { id, question, gold } of problems) {
-    for (const [name, text] of Object.entries({ id, question, gold })) {
+export function checkWhole(problems: readonly Problem[], source: string): void {
+  for (const { id, question, gold, parts = [] } of problems) {
+    const texts = [
+      ['id', id],
+      ['question', question],
+      ['gold', gold],
+      ...parts.map((part) => ['parts', part]),
+    ]
+    for (const [name, text] of texts) {
       if (/\p{Surrogate}/u.test(text)) {
         throw new UserError(
           `${source}: the ${name} of problem ${JSON.stringify(id)} has half of a character (a lone surrogate). Fix or remove it.`,

@@ -26,6 +26,7 @@ import { UserError } from '../errors.ts'
 import { readJsonFile, readTextFile } from '../files.ts'
 import { join } from '../platform/path.ts'
 import type { ChatMessage, ChatTokenizer } from './chat.ts'
+import { checkPatterns } from './patterns.ts'
 import { checkArguments, openTemplate, type TemplateArguments } from './template.ts'
 import { endsInThought } from './thought.ts'
 
@@ -124,6 +125,8 @@ export async function loadTokenizer(
     optional,
   )
 
+  const { model: _, ...parts } = json
+  checkPatterns(path, parts)
   const { vocab } = json.model
   const idOf = (token: string) =>
     json.added_tokens.find(({ content }) => content === token)?.id ??

@@ -99,7 +99,8 @@ describe('trainSteps', () => {
             return policy.forwardBackward(batch, loss)
           }
           const { tokenizer, contextLength } = engine
-          const author = { policy: { ...policy, forwardBackward }, tokenizer, contextLength }
+          const start = await engine.createPolicy()
+          const author = { policy: { ...policy, forwardBackward }, start, tokenizer, contextLength }
           return [name, { ...author, trained: !frozen.includes(name) }] as const
         }),
       ),
@@ -138,6 +139,10 @@ describe('trainSteps', () => {
     expect(metrics.reward).toBe(replies.filter(({ correct }) => correct).length / replies.length)
     expect(metrics.learningRate).toBe(1e-3)
     expect(once.taken[2].metrics.learningRate).toBeCloseTo(1e-3 / 3, 12)
+    // Of tokens drawn from a vocabulary of that size, and far from its start after two updates.
+    expect(metrics.entropy).toBeGreaterThan(0)
+    expect(once.taken.map(({ metrics: { kl } }) => kl === null)).toEqual([true, true, false])
+    expect(once.taken[2].metrics.kl).toBeGreaterThan(1e-6)
     // What was sampled is what is scored: the loss's distribution is the sampling distribution.
     expect(metrics.logprobDrift).toBeLessThan(1e-4)
   })

@@ -12,6 +12,7 @@ import type { Grader } from '../grade/types.ts'
 import { random } from '../random.ts'
 import type { Problem } from '../tasks/types.ts'
 import type { Credit, EpisodeCredit } from './credit/types.ts'
+import { distanceFromStart, entropyOf, isMeasured, type Learner } from './distance.ts'
 import {
   groupAdvantages,
   groupsOf,
@@ -65,6 +66,16 @@ export interface StepMetrics {
   clippedShare: number
   /** Mean |logprob when sampled - logprob when scored| of the trained tokens: rounding alone, so near 0. */
   logprobDrift: number
+  /**
+   * Nats per token, at the temperature of training: the mean of -logprob over the tokens that trained policies sampled in
+   * trained rounds, which estimates the entropy of what they draw from without bias. Null where the engine does not tell.
+   */
+  entropy: number | null
+  /**
+   * Distance from where training started, KL(now || start) in nats per token of final posts, before the update; null in
+   * steps that do not measure it (see distance.ts).
+   */
+  kl: number | null
   /** Mean length of final posts in characters, and share of them cut by the token limit. */
   replyChars: number
   repliesCut: number
@@ -92,7 +103,7 @@ export interface TrainSampling {
 
 export interface LoopOptions {
   /** Who writes for the seats, by the names that seats give; those `trained` learn. */
-  authors: ReadonlyMap<string, Author & { trained: boolean }>
+  authors: ReadonlyMap<string, Learner>
   protocol: Protocol
   credit: Credit
   sampling: TrainSampling
@@ -166,6 +177,11 @@ export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
     const share =
       train.tokens === null ? step / train.steps : Math.max(step / train.steps, done.tokens / train.tokens)
     const learningRate = linearDecay(train.learningRate, share)
+    const writes = (round: number, seat: number) =>
+      authors.get(protocol.seats[seat].policy)?.trained === true && isTrained(protocol, credit, round)
+    const kl = isMeasured(step + 1, train.steps)
+      ? await distanceFromStart(played, { protocol, authors, temperature })
+      : null
     const update = await updatePolicies(options, groups, { learningRate, temperature })
 
     const rounds = protocol.rounds.map(({ name }, r) => roundMetrics(name, r, played, credits, groups))
@@ -182,6 +198,8 @@ export async function* trainSteps(options: LoopOptions): AsyncGenerator<Step> {
       learningRate,
       clippedShare: update.clippedShare,
       logprobDrift: update.drift,
+      entropy: entropyOf(played, writes),
+      kl,
       replyChars: counts.replyChars,
       repliesCut: counts.repliesCut,
       sampledTokens: posts.reduce((sum, post) => sum + post.tokens, 0) + spent.sampled,

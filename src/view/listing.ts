@@ -4,6 +4,7 @@ import { UserError } from '../errors.ts'
 import { basename, join } from '../platform/path.ts'
 import { readAtWork, readRecord, readResults } from '../record/folder.ts'
 import { readProgress } from '../record/job-log.ts'
+import { noNotes, readNotes } from '../record/notes.ts'
 import { changedInside, foldersInside } from './inside.ts'
 import { sidedJobs, sidesOf } from './sides.ts'
 import type { RunListing } from './types.ts'
@@ -46,6 +47,7 @@ export async function listRun(name: string, folder: string): Promise<RunListing>
       task: task.name,
       arms: record.arms,
       seeds: record.seeds,
+      notes: await readNotes(folder),
       state: running ? 'running' : results ? 'finished' : 'stopped',
       done: done / total,
       changed: new Date(Math.max(...changes.map((at) => at ?? 0))).toISOString(),
@@ -63,6 +65,7 @@ export async function listRun(name: string, folder: string): Promise<RunListing>
       task: '',
       arms: [],
       seeds: [],
+      notes: noNotes,
       state: 'stopped',
       done: 0,
       changed: new Date(changed).toISOString(),

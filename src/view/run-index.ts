@@ -16,12 +16,14 @@ import { readAtWork, readRecord, readResults } from '../record/folder.ts'
 import { influenceFile, readInfluence } from '../record/influence.ts'
 import { beginning, errorFile, parseLine, readAdded, readProgress } from '../record/job-log.ts'
 import { Damage, type LogPosition, logStart } from '../record/lines.ts'
+import { noNotes, readNotes } from '../record/notes.ts'
 import { isFinished } from '../record/plan.ts'
 import { type JobFacts, jobStates, secondsLeft, tokensPerSecond } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
 import {
   type MetricsLine,
   metricsSchema,
+  type Notes,
   type Progress,
   type RunRecord,
   rolloutSchema,
@@ -115,15 +117,17 @@ interface IndexState {
   places: { start: number; length: number; flags: number }[]
   problemNumbers: Map<string, number>
   results: Results | null
+  notes: Notes
   /** Names of the jobs at work; null: nobody works on the run. */
   atWork: string[] | null
 }
 
 /** Equal as long as nothing that is shown changed. */
-const fingerprint = ({ epoch, atWork, results, jobs }: IndexState) =>
+const fingerprint = ({ epoch, atWork, results, notes, jobs }: IndexState) =>
   JSON.stringify([
     epoch,
     atWork,
+    notes,
     results?.timing.finishedAt,
     jobs.map(({ progress, failure }) => [
       progress?.steps,
@@ -162,6 +166,7 @@ async function readState(folder: string, live: boolean): Promise<IndexState> {
     places: [],
     problemNumbers: new Map(),
     results: null,
+    notes: noNotes,
     atWork: null,
   }
   await update(folder, state, live)
@@ -184,6 +189,7 @@ async function update(folder: string, state: IndexState, live: boolean): Promise
     })
     await readRollouts(path, state, number, progress)
   }
+  state.notes = await readNotes(folder)
   const results = await readResults(folder)
   const failed = new Set(results?.failed.map(({ job }) => job))
   // Results of an earlier run, of fewer seeds or before a failed job was tried again, say nothing of this one.
@@ -306,7 +312,7 @@ function partOf(
   }
 }
 
-function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexState): RunView {
+function viewOf(folder: string, { record, sides, jobs, results, notes, atWork }: IndexState): RunView {
   const { identity, model, arms, baseline, contrasts, seeds, versions, machine } = record
   const { task, data } = identity.shared
   const whys = jobs.map(
@@ -338,6 +344,7 @@ function viewOf(folder: string, { record, sides, jobs, results, atWork }: IndexS
     versions,
     machine,
     sizes: { train: data.train, holdout: data.holdout },
+    notes,
     state: atWork ? 'running' : results ? 'finished' : 'stopped',
     eta: left.all,
     jobs: jobs.map(({ planned, progress, metrics, trace, scores }, i) => ({

@@ -10,7 +10,7 @@ import type { Effect } from '../board/influence.ts'
 import type { Post } from '../board/types.ts'
 import type { JobState } from '../record/progress.ts'
 import type { Results } from '../record/results.ts'
-import type { ProtocolLine, RunRecord } from '../record/schema.ts'
+import type { Notes, ProtocolLine, RunRecord } from '../record/schema.ts'
 
 /** An arm, or the untrained model under a protocol. */
 export interface Side {
@@ -51,6 +51,8 @@ export const traceMeasures = [
   'learningRate',
   'clippedShare',
   'logprobDrift',
+  'entropy',
+  'kl',
   'effective',
   'sampledTokens',
   'scoredTokens',
@@ -115,6 +117,8 @@ export interface RunView {
   machine: Record<string, string | number>
   /** Problems that the task gave. */
   sizes: { train: number; holdout: number }
+  /** What a person says of it. */
+  notes: Notes
   state: 'running' | 'stopped' | 'finished'
   /** Seconds left of all jobs; null where unknown. */
   eta: number | null
@@ -129,6 +133,7 @@ export interface RunListing {
   task: string
   arms: string[]
   seeds: number[]
+  notes: Notes
   state: RunView['state']
   /** Share of all steps and evaluations that is done, in [0, 1]. */
   done: number
@@ -186,5 +191,11 @@ export interface LiveEvent {
   boards: { epoch: string; count: number }
 }
 
-/** Says where the page finds its data. */
-export type PageMode = { kind: 'report' } | { kind: 'server' }
+/** One run of a bundle: what the list and the comparison show. Its boards are held out, and stand apart, packed. */
+export interface BundledRun {
+  listing: RunListing
+  run: RunView
+}
+
+/** Says where the page finds its data: one run in the file, a server, or several runs in the file. */
+export type PageMode = { kind: 'report' } | { kind: 'server' } | { kind: 'bundle' }

@@ -1,9 +1,11 @@
 /** The table of held-out problems, and the latest boards of a run that is under way. */
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
-import { useEffect, useLayoutEffect, useReducer, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { BoardColumns, RunView, Side } from '../view/types.ts'
 import { type BoardsIndex, scoresOf } from './boards-index.ts'
+import { textChoice, wholeChoice } from './choices.ts'
+import { chosen } from './chosen.ts'
 import { colourOf } from './colours.ts'
 import { save } from './controls.tsx'
 import { csv, signed, whole } from './format.ts'
@@ -32,8 +34,8 @@ const conditionTitles: Record<Condition, string> = {
 }
 
 const conditionHelp: Record<Condition, string> = {
-  rescued: 'A last post is right where its seat’s post before was wrong',
-  misled: 'A last post is wrong where its seat’s post before was right',
+  rescued: 'A last post is right where its seat’s post before was wrong; of its own note alone, a second try',
+  misled: 'A last post is wrong where its seat’s post before was right; of its own note alone, a second try',
   arms: 'Most answers of one arm are right, most of another’s wrong',
   seeds: 'Most answers of one training seed are right, most of another’s of the same arm wrong',
   cut: 'A post before the last round was ended by the token limit',
@@ -57,8 +59,10 @@ export function BoardsTable({
   return (
     <>
       <p class="muted">
-        Every held-out problem, with each answer as a square: right is filled. Open one to read what was
-        posted.
+        Every held-out problem, with each answer counted.{' '}
+        <span class="no-print">
+          An answer is a square, and right is filled. Open a problem to read what was posted.
+        </span>
       </p>
       <Filters source={source} table={table} run={run} />
       <p class="count" role="status">
@@ -79,7 +83,7 @@ export function BoardsTable({
         </button>
       </p>
       <VirtualTable rows={rows} run={run} table={table} address={address} />
-      <p class="print-only">The table of boards is interactive: open this file in a browser to use it.</p>
+      <PrintedTable rows={rows} table={table} />
     </>
   )
 }
@@ -112,7 +116,7 @@ function exported(
 }
 
 function Filters({ source, table, run }: { source: RunSource; table: TableState; run: RunView }) {
-  const withTexts = useSignal(false)
+  const { withTexts } = table
   const searched = useSignal<number | null>(null)
   // Notes and replies are unpacked block by block, so this search fills in as it goes.
   useSignalEffect(() => {
@@ -429,6 +433,85 @@ function VirtualTable({
   )
 }
 
+/** Rows that are printed at most: some twelve pages. */
+const MOST_PRINTED = 400
+
+/** The rows as a plain table of all of them, there while the page is being printed. */
+function PrintedTable({ rows, table }: { rows: readonly Row[]; table: TableState }) {
+  if (!usePrinting()) return null
+  const index = table.index.value
+  const { id, question, gold } = index.columns.problems
+  const sides = index.sides.flatMap((_, side) => (index.jobs.some((job) => job.side === side) ? [side] : []))
+  return (
+    <div class="print-only">
+      <table class="printed-boards">
+        <thead>
+          <tr>
+            <th scope="col">Problem</th>
+            <th scope="col">Right answer</th>
+            {sides.map((side) => (
+              <th key={side} scope="col" class="number">
+                {capital(index.sides[side].title)}
+              </th>
+            ))}
+            <th scope="col" class="number">
+              Rescued
+            </th>
+            <th scope="col" class="number">
+              Misled
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MOST_PRINTED).map((row) => (
+            <tr key={row.problem}>
+              <th scope="row">
+                {question[row.problem].slice(0, 300)}{' '}
+                <span class="muted">{id[row.problem].slice(0, 40)}</span>
+              </th>
+              <td>{gold[row.problem].slice(0, 60)}</td>
+              {sides.map((side) => {
+                const { right, scores } = row.tallies[side]
+                return (
+                  <td key={side} class="number">
+                    {scores === 0 ? '' : `${right} of ${scores}`}
+                  </td>
+                )
+              })}
+              <td class="number">{counted(row, table.where.value, 'rescued', index.sides) || ''}</td>
+              <td class="number">{counted(row, table.where.value, 'misled', index.sides) || ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MOST_PRINTED ? (
+        <p>
+          The first {MOST_PRINTED} of {whole(rows.length)} problems: filter the table to print others.
+        </p>
+      ) : null}
+    </div>
+  )
+}
+
+/** Whether the page is being printed. */
+function usePrinting(): boolean {
+  const [printing, setPrinting] = useState(false)
+  useEffect(() => {
+    const media = matchMedia('print')
+    const change = () => setPrinting(media.matches)
+    const [begin, end] = [() => setPrinting(true), () => setPrinting(false)]
+    media.addEventListener('change', change)
+    addEventListener('beforeprint', begin)
+    addEventListener('afterprint', end)
+    return () => {
+      media.removeEventListener('change', change)
+      removeEventListener('beforeprint', begin)
+      removeEventListener('afterprint', end)
+    }
+  }, [])
+  return printing
+}
+
 const signedOrNothing = (value: number | null) => (value === null ? '' : value === 0 ? '0' : signed(value))
 
 /** The arms that a problem opens with: those of the difference that is looked at, where there are more than two. */
@@ -531,16 +614,18 @@ export function TrainingBoards({
   address: string | null
 }) {
   const trained = run.jobs.filter(({ steps }) => steps.done > 0)
-  const name = useSignal<string | null>(null)
-  const chosen = useSignal(1)
+  const { name, at } = useMemo(
+    () => ({ name: chosen('job', textChoice), at: chosen('step', wholeChoice(1)) }),
+    [],
+  )
   const job = trained.find((each) => each.name === name.value) ?? trained.at(-1)
   if (!job) return null
   const { columns } = table.index.value
-  const step = Math.min(chosen.value, job.steps.done)
+  const step = Math.max(1, Math.min(at.value, job.steps.done))
   const number = run.jobs.indexOf(job)
   const boards = columns.job.flatMap((each, i) => (each === number && columns.step[i] === step ? [i] : []))
   return (
-    <details class="training-boards no-print">
+    <details class="training-boards no-print" open={name.value !== '' || at.value !== 1}>
       <summary>The boards of a training step</summary>
       <p class="actions">
         <label>
@@ -564,17 +649,17 @@ export function TrainingBoards({
             max={job.steps.done}
             value={step}
             onInput={(event) => {
-              chosen.value = Number(event.currentTarget.value)
+              at.value = Number(event.currentTarget.value)
             }}
           />{' '}
           {step} of {job.steps.done}
         </label>
       </p>
       <ol class="step-boards">
-        {boards.map((board, at) => {
+        {boards.map((board, place) => {
           const problem = columns.problem[board]
           // Which of those of this problem it is.
-          const nth = boards.slice(0, at).filter((other) => columns.problem[other] === problem).length
+          const nth = boards.slice(0, place).filter((other) => columns.problem[other] === problem).length
           const id = columns.problems.id[problem]
           const scores = scoresOf(table.index.value, board)
           return (

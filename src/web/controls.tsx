@@ -17,8 +17,9 @@ export function Download({ name, rows }: { name: string; rows: Record<string, st
   )
 }
 
-export function save(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }))
+/** Saves bytes or text under a name. */
+export function save(name: string, type: string, content: BlobPart): void {
+  const url = URL.createObjectURL(new Blob([content], { type }))
   const link = document.createElement('a')
   link.href = url
   link.download = name

@@ -1,5 +1,6 @@
 /** Training curves of an arm from those of its seeds: their mean and spread. Pure. */
 import type { JobView, Side, TraceColumns } from '../view/types.ts'
+import type { Span } from './choices.ts'
 
 export interface Curve {
   side: Side
@@ -8,15 +9,24 @@ export interface Curve {
   mean: { step: number; mean: number; low: number; high: number }[]
 }
 
-/** Steps in the moving mean: one step's batch is small, and its mean jumps. */
+/** Steps in the moving mean unless told: one step's batch is small, and its mean jumps. */
 export const WINDOW = 5
+
+export interface CurveOptions {
+  /** Steps in the moving mean; 1: values as measured. */
+  window?: number
+  /** Only these steps; null: all. */
+  span?: Span
+}
 
 /** One curve for each arm that has a value; `pick` is undefined for an arm that has no such values. */
 export function curves(
   jobs: readonly Pick<JobView, 'side' | 'seed' | 'trace'>[],
   sides: readonly Side[],
   pick: (trace: TraceColumns) => readonly (number | null)[] | undefined,
+  { window = WINDOW, span = null }: CurveOptions = {},
 ): Curve[] {
+  const isShown = ({ step }: { step: number }) => span === null || (step >= span[0] && step <= span[1])
   return sides.flatMap((side, number) => {
     const seeds = jobs.flatMap(({ side: own, seed, trace }) => {
       if (own !== number || seed === null) return []
@@ -25,10 +35,10 @@ export function curves(
       return values.length === 0 ? [] : [{ seed, values }]
     })
     if (seeds.length === 0) return []
-    const smooth = seeds.map(({ values }) => {
-      const means = movingMean(values.map(({ value }) => value))
-      return new Map(values.map(({ step }, i) => [step, means[i]]))
-    })
+    // Smoothed before it is cut, so that a closer look moves no line.
+    const smooth = seeds.map(
+      ({ values }) => new Map(smoothed(values, window).map(({ step, value }) => [step, value])),
+    )
     const steps = [...new Set(smooth.flatMap((seed) => [...seed.keys()]))].sort((a, b) => a - b)
     const mean = steps.map((step) => {
       const there = smooth.flatMap((seed) => seed.get(step) ?? [])
@@ -39,15 +49,27 @@ export function curves(
         high: Math.max(...there),
       }
     })
-    return [{ side, seeds, mean }]
+    return [
+      {
+        side,
+        seeds: seeds.map(({ seed, values }) => ({ seed, values: values.filter(isShown) })),
+        mean: mean.filter(isShown),
+      },
+    ]
   })
 }
 
-/** Centred; at the ends over the steps that there are. */
-export function movingMean(values: readonly number[], window = WINDOW): number[] {
+/** Each value as the mean of those up to half a window of steps away: at the ends, and beside gaps, of fewer. */
+export function smoothed(
+  points: readonly { step: number; value: number }[],
+  window: number,
+): { step: number; value: number }[] {
   const half = Math.floor(window / 2)
-  return values.map((_, i) => {
-    const near = values.slice(Math.max(0, i - half), i + half + 1)
-    return near.reduce((sum, value) => sum + value, 0) / near.length
+  let [first, end] = [0, 0]
+  return points.map(({ step }) => {
+    while (points[first].step < step - half) first++
+    while (end < points.length && points[end].step <= step + half) end++
+    const near = points.slice(first, end)
+    return { step, value: near.reduce((sum, { value }) => sum + value, 0) / near.length }
   })
 }

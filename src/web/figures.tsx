@@ -2,12 +2,14 @@
 import * as Plot from '@observablehq/plot'
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { ContrastResult, Results, TrainingResult } from '../record/results.ts'
 import type { RoundMeasure, RunView, Side, TraceColumns, TraceMeasure } from '../view/types.ts'
+import { namesChoice, type Span, spanChoice, wholeChoice } from './choices.ts'
+import { type Chosen, chosen } from './chosen.ts'
 import { colourOf, dashOf } from './colours.ts'
 import { Download } from './controls.tsx'
-import { type Curve, curves } from './curves.ts'
+import { type Curve, curves, WINDOW } from './curves.ts'
 import { difference, level, signed, three } from './format.ts'
 import { roundTitle } from './names.ts'
 import { published, publishedSource } from './published.ts'
@@ -21,13 +23,16 @@ function Figure(props: {
   file: string
   title?: ComponentChildren
   caption?: ComponentChildren
+  /** Told what stretch of the x axis was dragged over. */
+  onStretch?: (from: number, to: number) => void
 }) {
   const place = useRef<HTMLDivElement>(null)
-  const { options } = props
+  const { options, onStretch } = props
   useEffect(() => {
     const box = place.current
     if (!box) return
     let width = 0
+    let unfollow = () => {}
     const draw = () => {
       if (box.clientWidth === width || box.clientWidth === 0) return
       width = box.clientWidth
@@ -35,12 +40,17 @@ function Figure(props: {
       // The label says it all: the parts of the drawing would be read out one by one.
       plot.setAttribute('aria-hidden', 'true')
       box.replaceChildren(plot)
+      unfollow()
+      if (onStretch) unfollow = followStretch(box, plot, onStretch)
     }
     draw()
     const observer = new ResizeObserver(draw)
     observer.observe(box)
-    return () => observer.disconnect()
-  }, [options])
+    return () => {
+      observer.disconnect()
+      unfollow()
+    }
+  }, [options, onStretch])
   const download = <Download name={props.file} rows={props.rows} />
   return (
     <figure>
@@ -49,7 +59,7 @@ function Figure(props: {
           {props.title} {download}
         </div>
       ) : null}
-      <div ref={place} class="plot" role="img" aria-label={props.label} />
+      <div ref={place} class={onStretch ? 'plot stretches' : 'plot'} role="img" aria-label={props.label} />
       {props.title ? null : (
         <figcaption>
           <span>{props.caption}</span>
@@ -58,6 +68,49 @@ function Figure(props: {
       )}
     </figure>
   )
+}
+
+/** Pixels under which a drag is a click. */
+const CLICK = 6
+
+/** Marks what a pointer drags over in a plot, and tells of it where the pointer is let go. */
+function followStretch(
+  box: HTMLElement,
+  plot: (SVGSVGElement | HTMLElement) & Plot.Plot,
+  tell: (from: number, to: number) => void,
+): () => void {
+  const scale = plot.scale('x')
+  let from: number | null = null
+  const marked = document.createElement('span')
+  marked.className = 'stretch'
+  const at = (event: PointerEvent) => event.clientX - box.getBoundingClientRect().left
+  const begin = (event: PointerEvent) => {
+    if (event.button === 0) from = at(event)
+  }
+  const move = (event: PointerEvent) => {
+    if (from === null || (Math.abs(at(event) - from) < CLICK && !marked.isConnected)) return
+    if (!marked.isConnected) {
+      box.append(marked)
+      box.setPointerCapture(event.pointerId)
+    }
+    marked.style.left = `${Math.min(from, at(event))}px`
+    marked.style.width = `${Math.abs(at(event) - from)}px`
+  }
+  const end = (event: PointerEvent) => {
+    const [began, wide] = [from, marked.isConnected]
+    from = null
+    marked.remove()
+    if (began === null || !wide || event.type === 'pointercancel') return
+    const ends = [began, at(event)].sort((a, b) => a - b).map((x) => Number(scale?.invert?.(x)))
+    tell(ends[0], ends[1])
+  }
+  const all = { pointerdown: begin, pointermove: move, pointerup: end, pointercancel: end }
+  // On the way down: the plot's own tip keeps a press to itself.
+  for (const [name, listen] of Object.entries(all)) box.addEventListener(name, listen as EventListener, true)
+  return () => {
+    for (const [name, listen] of Object.entries(all))
+      box.removeEventListener(name, listen as EventListener, true)
+  }
 }
 
 /** A difference to draw. */
@@ -269,6 +322,39 @@ export function ContrastsFigure({ contrasts }: { contrasts: readonly ContrastRes
   )
 }
 
+/** Arms of several runs, each less one of them. */
+export function AcrossFigure({
+  rows,
+  against,
+}: {
+  rows: readonly Omit<Drawn, 'smallestEffect'>[]
+  against: string
+}) {
+  const options = rows.map((one) => ({ ...one, smallestEffect: null }))
+  return (
+    <DifferencesFigure
+      // Drawn anew where what it is drawn of changes.
+      key={JSON.stringify(options)}
+      rows={options}
+      flatWithin={null}
+      axis={`pass@1, arm minus ${against}`}
+      file="across.csv"
+      table={rows.map(({ name, delta, ci95 }) => ({
+        arm: name,
+        against,
+        difference: delta,
+        low: ci95[0],
+        high: ci95[1],
+      }))}
+      caption={
+        rows.length > 1
+          ? 'The bars are 95% intervals, of all these differences together.'
+          : 'The bar is the 95% interval.'
+      }
+    />
+  )
+}
+
 interface ArmRow {
   name: string
   arm: string
@@ -432,7 +518,8 @@ const earlierNames: Record<ReferenceKey, string> = {
 }
 
 /** Whether all arms play two rounds, which are notes and replies then. */
-const isTwoRounds = ({ sides }: RunView): boolean => sides.every(({ rounds }) => rounds.length === 2)
+const isTwoRounds = ({ sides }: Pick<RunView, 'sides'>): boolean =>
+  sides.every(({ rounds }) => rounds.length === 2)
 
 interface Panel {
   id: string
@@ -465,8 +552,11 @@ const shares: [RoundMeasure, string][] = [
   ['cut', 'cut off'],
 ]
 
-/** The panels: at first those that say most, the others under what they are about. */
-function panelsOf(run: RunView): { title: string | null; panels: Panel[] }[] {
+/** What training curves are drawn of: one run, or several as if they were one. */
+export type Trained = Pick<RunView, 'jobs' | 'sides'>
+
+/** The panels: those that say most stand open, the others under what they are about. */
+function panelsOf(run: Trained): { title: string; open: boolean; panels: Panel[] }[] {
   const count = Math.max(...run.sides.map(({ rounds }) => rounds.length))
   const rounds = Array.from({ length: count }, (_, r) => r)
   const name = (r: number) => roundTitle(run.sides, r)
@@ -499,10 +589,27 @@ function panelsOf(run: RunView): { title: string | null; panels: Panel[] }[] {
         ofRound(r, 'chars', `${name(r)}: length, characters`, { kind: 'size' }),
       ])
   return [
-    { title: null, panels: first },
-    { title: 'More of each round', panels: rest.filter(({ id }) => !drawn.has(id)) },
+    { title: 'The board', open: true, panels: first },
+    {
+      title: 'The update',
+      open: true,
+      panels: [
+        ofStep('loss', 'Loss', 'small'),
+        ofStep('gradNorm', 'Gradient norm', 'small'),
+        ofStep('learningRate', 'Learning rate', 'small'),
+        ofStep('informative', 'Informative groups of the last round', 'share'),
+        ofStep('entropy', 'Entropy, nats a token', 'small'),
+        ofStep('kl', 'Distance from the start (KL), nats a token', 'small'),
+      ],
+    },
+    {
+      title: 'More of each round',
+      open: false,
+      panels: rest.filter(({ id }) => !drawn.has(id)),
+    },
     {
       title: 'Credit: what posts earned',
+      open: false,
       panels: [
         ...rounds.flatMap((r) => [
           ofRound(r, 'creditMean', `${name(r)}: mean credit`, { kind: 'small' }),
@@ -510,16 +617,13 @@ function panelsOf(run: RunView): { title: string | null; panels: Panel[] }[] {
           ofRound(r, 'creditInformative', `${name(r)}: informative groups`),
           ofRound(r, 'creditWithOwn', `${name(r)}: correlation with being right`, { kind: 'small' }),
         ]),
-        ofStep('informative', 'Informative groups of the last round', 'share'),
         ofStep('effective', 'Effective sample of the credit’s estimates', 'small'),
       ],
     },
     {
-      title: 'The update, and tokens',
+      title: 'More of the update, and tokens',
+      open: false,
       panels: [
-        ofStep('loss', 'Loss', 'small'),
-        ofStep('gradNorm', 'Gradient norm', 'small'),
-        ofStep('learningRate', 'Learning rate', 'small'),
         ofStep('clippedShare', 'Clipped ratios', 'share'),
         ofStep('logprobDrift', 'Log-probability drift', 'small'),
         ofStep('sampledTokens', 'Tokens sampled', 'size'),
@@ -536,35 +640,127 @@ const written: Record<Panel['kind'], (value: number) => string> = {
   small: (value) => String(Number(value.toPrecision(3))),
 }
 
-export function TrainingFigures({ run }: { run: RunView }) {
+/** How the curves are looked at: in the address, and alike for all panels. */
+interface Look {
+  window: Chosen<number>
+  span: Chosen<Span>
+  /** Names of the sides that are left out. */
+  hidden: Chosen<ReadonlySet<string>>
+}
+
+const windows = [1, WINDOW, 9, 15, 25]
+
+export function TrainingFigures({ run }: { run: Trained }) {
+  const look = useMemo(
+    (): Look => ({
+      window: chosen('smooth', wholeChoice(WINDOW)),
+      span: chosen('steps', spanChoice),
+      hidden: chosen('hide', namesChoice),
+    }),
+    [],
+  )
   if (run.jobs.every(({ trace }) => trace.step.length === 0))
     return <p class="muted">No training step yet.</p>
-  const arms = run.sides.filter(({ arm }) => arm !== null)
   return (
     <>
-      <p class="legend">
-        {arms.map((side) => (
-          <span key={side.name}>
-            <LineSample side={side} /> {side.title}{' '}
-          </span>
-        ))}
-        <span class="muted">
-          By training step. Thin: one seed, as measured. Thick: mean over seeds of a moving mean of five
-          steps; the band reaches from the lowest seed to the highest.
-        </span>
-      </p>
-      {panelsOf(run).map(({ title, panels }) =>
-        title === null ? (
-          <Panels key="first" panels={panels} run={run} />
-        ) : (
-          <MorePanels key={title} title={title} panels={panels} run={run} />
-        ),
-      )}
+      <CurveControls run={run} look={look} />
+      {panelsOf(run).map(({ title, open, panels }) => (
+        <PanelGroup key={title} title={title} open={open} panels={panels} run={run} look={look} />
+      ))}
     </>
   )
 }
 
-function LineSample({ side }: { side: Side }) {
+/** Which arms are drawn, how much they are smoothed, and which steps are seen. */
+function CurveControls({ run, look: { window, span, hidden } }: { run: Trained; look: Look }) {
+  const arms = run.sides.filter(({ arm }) => arm !== null)
+  const last = lastStep(run)
+  const [from, to] = span.value ?? [1, last]
+  const stretch = (a: number, b: number) => {
+    span.value = a <= 1 && b >= last ? null : [Math.max(1, a), Math.min(last, Math.max(b, a + 1))]
+  }
+  const toggle = (name: string) => {
+    const next = new Set(hidden.value)
+    if (!next.delete(name)) next.add(name)
+    hidden.value = next
+  }
+  const step = (name: string, value: number, change: (value: number) => void) => (
+    <input
+      type="number"
+      aria-label={name}
+      min={1}
+      max={last}
+      value={value}
+      onChange={(event) => {
+        const typed = event.currentTarget.valueAsNumber
+        if (Number.isInteger(typed) && typed >= 1) change(typed)
+        else event.currentTarget.value = String(value)
+      }}
+    />
+  )
+  return (
+    <>
+      <div class="curve-controls">
+        <fieldset class="chips">
+          <legend class="hidden">Arms drawn</legend>
+          {arms.map((side) => (
+            <button
+              key={side.name}
+              type="button"
+              class="chip arm"
+              aria-pressed={!hidden.value.has(side.name)}
+              onClick={() => toggle(side.name)}
+            >
+              <LineSample side={side} /> {side.title}
+            </button>
+          ))}
+        </fieldset>
+        <label class="no-print">
+          <span class="muted">Smoothing</span>{' '}
+          <select
+            value={String(window.value)}
+            onChange={(event) => {
+              window.value = Number(event.currentTarget.value)
+            }}
+          >
+            {[...new Set([...windows, window.value])]
+              .sort((a, b) => a - b)
+              .map((steps) => (
+                <option key={steps} value={String(steps)}>
+                  {steps === 1 ? 'none' : `${steps} steps`}
+                </option>
+              ))}
+          </select>
+        </label>
+        {last > 2 ? (
+          <span class="steps-range no-print">
+            <span class="muted">Steps</span> {step('First step shown', from, (value) => stretch(value, to))}
+            <span class="muted">to</span> {step('Last step shown', to, (value) => stretch(from, value))}
+            <button
+              type="button"
+              disabled={span.value === null}
+              onClick={() => {
+                span.value = null
+              }}
+            >
+              All steps
+            </button>
+          </span>
+        ) : null}
+      </div>
+      <p class="muted small">
+        By training step. Thin: one seed, as measured. Thick: mean over seeds
+        {window.value > 1 ? ` of a moving mean of ${window.value} steps` : ''}; the band reaches from the
+        lowest seed to the highest.{' '}
+        <span class="no-print">Drag over a figure to look at some steps alone.</span>
+      </p>
+    </>
+  )
+}
+
+const lastStep = ({ jobs }: Trained): number => Math.max(2, ...jobs.map(({ steps }) => steps.of))
+
+export function LineSample({ side }: { side: Side }) {
   return (
     <svg class="line-sample" viewBox="0 0 22 6" width="22" height="6" aria-hidden="true">
       <line
@@ -580,31 +776,52 @@ function LineSample({ side }: { side: Side }) {
   )
 }
 
-/** Panels that are drawn once they are asked for. */
-function MorePanels({ title, panels, run }: { title: string; panels: Panel[]; run: RunView }) {
-  const open = useSignal(false)
+/** Panels of one kind; those that are closed are drawn once they are asked for. */
+function PanelGroup(props: { title: string; open: boolean; panels: Panel[]; run: Trained; look: Look }) {
+  const open = useSignal(props.open)
   return (
     <details
-      class="more-panels no-print"
+      class={props.open ? 'panel-group' : 'panel-group no-print'}
+      open={open.value}
       onToggle={(event) => {
         open.value = event.currentTarget.open
       }}
     >
-      <summary>{title}</summary>
-      {open.value ? <Panels panels={panels} run={run} /> : null}
+      <summary>{props.title}</summary>
+      {open.value ? <Panels {...props} /> : null}
     </details>
   )
 }
 
-function Panels({ panels, run }: { panels: Panel[]; run: RunView }) {
-  const drawn = panels.map((panel) => ({ panel, lines: curves(run.jobs, run.sides, panel.pick) }))
-  const any = drawn.filter(({ lines }) => lines.length > 0)
-  if (any.length === 0) return <p class="muted">This run measured none of these.</p>
-  const steps = Math.max(...run.jobs.map(({ steps }) => steps.of))
+function Panels({ panels, run, look }: { panels: Panel[]; run: Trained; look: Look }) {
+  const span = look.span.value
+  const sides = run.sides.map((side) => (look.hidden.value.has(side.name) ? null : side))
+  const jobs = run.jobs.filter(({ side }) => sides[side] !== null)
+  const how = { window: look.window.value, span }
+  const drawn = panels.map((panel) => ({ panel, lines: curves(jobs, run.sides, panel.pick, how) }))
+  const any = drawn.filter(({ lines }) => lines.some(({ mean }) => mean.length > 0))
+  const last = lastStep(run)
+  const onStretch = useMemo(
+    () => (a: number, b: number) => {
+      const [from, to] = [Math.max(1, Math.round(a)), Math.min(last, Math.round(b))]
+      if (from < to) look.span.value = [from, to]
+    },
+    [look, last],
+  )
+  if (any.length === 0)
+    return (
+      <p class="muted">{span === null ? 'This run measured none of these.' : 'Nothing in these steps.'}</p>
+    )
   return (
     <div class="panels">
       {any.map(({ panel, lines }) => (
-        <TrainingPanel key={panel.id} panel={panel} lines={lines} steps={steps} />
+        <TrainingPanel
+          key={panel.id}
+          panel={panel}
+          lines={lines}
+          domain={span ?? [1, last]}
+          onStretch={last > 2 ? onStretch : undefined}
+        />
       ))}
     </div>
   )
@@ -619,7 +836,17 @@ function around(values: readonly number[]): { domain?: [number, number] } {
   return { domain: [low - room, high + room] }
 }
 
-function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; steps: number }) {
+function TrainingPanel({
+  panel,
+  lines,
+  domain,
+  onStretch,
+}: {
+  panel: Panel
+  lines: Curve[]
+  domain: readonly [number, number]
+  onStretch: ((from: number, to: number) => void) | undefined
+}) {
   const raw = lines.flatMap(({ side, seeds }) =>
     seeds.flatMap(({ seed, values }) => values.map((point) => ({ ...point, side, seed }))),
   )
@@ -631,7 +858,7 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
     marginRight: 10,
     marginTop: 10,
     marginBottom: 22,
-    x: { label: null, ticks: 5, domain: [1, Math.max(2, steps)] },
+    x: { label: null, ticks: Math.min(5, domain[1] - domain[0]), domain: [...domain], tickFormat: 'd' },
     y: {
       label: null,
       grid: true,
@@ -686,6 +913,7 @@ function TrainingPanel({ panel, lines, steps }: { panel: Panel; lines: Curve[]; 
       title={panel.title}
       label={`${panel.title}, by training step: ${ends.join('; ')}.`}
       options={options}
+      onStretch={onStretch}
       file={`training-${panel.id}.csv`}
       rows={raw.map(({ side, seed, step, value }) => ({ arm: side.name, seed, step, [panel.id]: value }))}
     />

@@ -2,15 +2,18 @@
 import { useComputed } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { Compare } from './compare.tsx'
+import { Mark } from './mark.tsx'
 import { Overview } from './overview.tsx'
 import { ProblemView, TrainingView } from './problem.tsx'
 import { fragmentOf, route, startRouting } from './route.ts'
-import { Compare, Runs } from './runs.tsx'
-import { embeddedSource, liveSource, pageMode, type RunSource } from './source.ts'
+import { Runs } from './runs.tsx'
+import { bundledRuns, embeddedSource, liveSource, pageMode, type RunSource, serverRuns } from './source.ts'
 import './style.css'
 import { tableState } from './table-state.ts'
 
 const mode = pageMode()
+const runs = mode.kind === 'server' ? serverRuns() : mode.kind === 'bundle' ? bundledRuns() : null
 
 function App() {
   const now = route.value
@@ -18,13 +21,13 @@ function App() {
   // A source is kept as long as its run is shown, whichever of its views.
   const source = useMemo(() => {
     if (mode.kind === 'report') return embeddedSource()
-    return run === null ? null : liveSource(run)
+    return run === null || mode.kind === 'bundle' ? null : liveSource(run)
   }, [run])
   useEffect(() => () => source?.close(), [source])
   return (
     <>
       <header class="top no-print">
-        <a class="brand" href={mode.kind === 'server' ? fragmentOf({ view: 'runs' }) : '#/'}>
+        <a class="brand" href={fragmentOf({ view: 'runs' })}>
           <Mark /> message-board
         </a>
         {mode.kind === 'server' ? <span class="muted">{run ?? ''}</span> : null}
@@ -32,22 +35,15 @@ function App() {
       {source ? (
         <Run source={source} address={mode.kind === 'report' ? null : run} />
       ) : (
-        <main>{now.view === 'compare' ? <Compare key={now.runs.join()} runs={now.runs} /> : <Runs />}</main>
+        <main>
+          {runs === null ? null : now.view === 'compare' ? (
+            <Compare key={now.runs.join('/')} source={runs} names={now.runs} />
+          ) : (
+            <Runs source={runs} />
+          )}
+        </main>
       )}
     </>
-  )
-}
-
-/** A board with four notes, one of them read. */
-function Mark() {
-  return (
-    <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
-      <rect x="1" y="1" width="18" height="18" rx="4" fill="none" stroke="currentColor" stroke-width="1.6" />
-      <rect x="4.5" y="4.5" width="4.5" height="4.5" rx="1" fill="var(--arm-0)" />
-      <rect x="11" y="4.5" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
-      <rect x="4.5" y="11" width="4.5" height="4.5" rx="1" fill="currentColor" opacity="0.35" />
-      <rect x="11" y="11" width="4.5" height="4.5" rx="1" fill="var(--arm-1)" />
-    </svg>
   )
 }
 

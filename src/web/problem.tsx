@@ -1,20 +1,24 @@
 /** One problem: the question, and the boards of some arms before and after training side by side. */
-import { useSignal } from '@preact/signals'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { latestBefore } from '../board/counts.ts'
 import type { Effect } from '../board/influence.ts'
 import type { Post, Ref } from '../board/types.ts'
+import type { ProtocolLine } from '../record/schema.ts'
 import { partsOf } from '../tasks/parts.ts'
-import type { BoardText, RunView, Side } from '../view/types.ts'
+import type { Problem } from '../tasks/types.ts'
+import { promptOf } from '../view/prompt.ts'
+import type { BoardColumns, BoardText, RunView, Side } from '../view/types.ts'
 import { type BoardsIndex, rightByRound } from './boards-index.ts'
+import { wholeChoice } from './choices.ts'
+import { chosen } from './chosen.ts'
 import { colourOf } from './colours.ts'
-import { Badge, Wide } from './controls.tsx'
+import { Badge, Copy, Wide } from './controls.tsx'
 import { signed, whole } from './format.ts'
 import { capital, postsOf, postTitle, readsOf } from './names.ts'
 import { fragmentOf, go } from './route.ts'
 import type { RunSource } from './source.ts'
 import type { TableState } from './table-state.ts'
-import { pieces } from './texts.ts'
+import { Text } from './text.tsx'
 
 /** Characters of a text shown at once; the rest at a click. */
 const SHOWN = 4000
@@ -33,7 +37,7 @@ export function ProblemView(props: {
   const problem = columns.problems.id.indexOf(id)
   const row = table.all.value.find((each) => each.problem === problem)
   const heading = useHeadingFocus(id)
-  const baseRun = useSignal(0)
+  const baseRun = useMemo(() => chosen('base', wholeChoice(1)), [])
   const filtered = table.rows.value
   const at = filtered.findIndex((each) => each.problem === problem)
   const link = (to: number) => {
@@ -78,7 +82,7 @@ export function ProblemView(props: {
   const arms = shownArms(run, props.arms)
   const here = (choice: { seed?: number | null; arms?: string[] }) =>
     fragmentOf({ view: 'problem', run: address, id, seed, arms: props.arms, ...choice })
-  const columnsShown = columnsOf(run, arms, seed, baseRun.value)
+  const columnsShown = columnsOf(run, arms, seed, Math.max(0, baseRun.value - 1))
   const baseRuns = Math.max(
     0,
     ...columnsShown.map(({ side }) =>
@@ -151,9 +155,9 @@ export function ProblemView(props: {
                 key={i}
                 type="button"
                 class="chip"
-                aria-pressed={i === Math.min(baseRun.value, baseRuns - 1)}
+                aria-pressed={i + 1 === Math.max(1, Math.min(baseRun.value, baseRuns))}
                 onClick={() => {
-                  baseRun.value = i
+                  baseRun.value = i + 1
                 }}
               >
                 {i + 1}
@@ -185,7 +189,13 @@ export function ProblemView(props: {
               {number < 0 ? (
                 <p class="muted">{job < 0 ? 'Not part of this run.' : 'Not evaluated yet.'}</p>
               ) : (
-                <Board source={source} side={run.sides[side]} job={run.jobs[job].name} number={number} />
+                <Board
+                  source={source}
+                  side={run.sides[side]}
+                  job={run.jobs[job].name}
+                  number={number}
+                  asked={askedOf(run, side, columns, problem)}
+                />
               )}
             </section>
           )
@@ -328,11 +338,31 @@ export function TrainingView(props: {
             Right answer: <b class="answer">{columns.problems.gold[problem].slice(0, 200)}</b>
           </p>
           <Parts parts={columns.problems.parts[problem]} seats={run.sides[run.jobs[job].side].seats} />
-          <Board source={source} side={run.sides[run.jobs[job].side]} job={props.job} number={number} />
+          <Board
+            source={source}
+            side={run.sides[run.jobs[job].side]}
+            job={props.job}
+            number={number}
+            asked={askedOf(run, run.jobs[job].side, columns, problem)}
+          />
         </>
       )}
     </article>
   )
+}
+
+/** What prompts are built from. */
+interface Asked {
+  protocol: ProtocolLine
+  problem: Problem
+}
+
+function askedOf(run: RunView, side: number, { problems }: BoardColumns, number: number): Asked {
+  const { id, question, gold, parts } = problems
+  return {
+    protocol: run.identity.arms[run.sides[side].arms[0]].protocol,
+    problem: { id: id[number], question: question[number], gold: gold[number], parts: parts[number] },
+  }
 }
 
 /** One board: its rounds in order, each post with what it read. */
@@ -342,6 +372,7 @@ export function Board({
   job,
   number,
   compact,
+  asked,
 }: {
   source: RunSource
   side: Side
@@ -349,6 +380,8 @@ export function Board({
   job: string
   number: number
   compact?: boolean
+  /** Shows what each post was asked, too. */
+  asked?: Asked
 }) {
   const [text, setText] = useState<BoardText | string | null>(null)
   /** What the post under the pointer or with the focus has read. */
@@ -398,6 +431,7 @@ export function Board({
                     </p>
                   )}
                   <PostText post={post} shown={shown} />
+                  {asked ? <PromptOf asked={asked} rounds={rounds} round={r} seat={post.seat} /> : null}
                 </li>
               )
             })}
@@ -512,10 +546,15 @@ function WhoReadWhom({
 
 const mark = (post: Post) => (post.correct ? 'right' : 'wrong')
 
-/** What a post made of its seat's post before. */
+/** What a post made of its seat's post before; a reader of its own posts alone tried again, and nobody helped. */
 function turn(post: Post, before: Post) {
-  if (post.correct && !before.correct) return <Badge kind="rescued">rescued</Badge>
-  return !post.correct && before.correct ? <Badge kind="misled">misled</Badge> : null
+  if (post.correct === before.correct) return null
+  const alone = post.reads.every(([, seat]) => seat === post.seat)
+  return post.correct ? (
+    <Badge kind="rescued">{alone ? 'right at the second try' : 'rescued'}</Badge>
+  ) : (
+    <Badge kind="misled">{alone ? 'lost at the second try' : 'misled'}</Badge>
+  )
 }
 
 function PostHead({ title, post, earned }: { title: string; post: Post; earned: number | null }) {
@@ -542,44 +581,82 @@ function PostHead({ title, post, earned }: { title: string; post: Post; earned: 
 }
 
 function PostText({ post, shown }: { post: Post; shown: number }) {
-  const [all, setAll] = useState(false)
-  const long = post.text.length > shown
-  return (
+  return post.text === '' ? (
     <div class="text">
-      <Text text={post.text} answer={post.answer} length={all ? undefined : shown} />
-      {post.text === '' ? <span class="muted">empty</span> : null}
-      {long ? (
-        <button type="button" class="quiet" onClick={() => setAll(!all)}>
-          {all ? 'Show less' : `Show all ${whole(post.text.length)} characters`}
-        </button>
-      ) : null}
+      <span class="muted">empty</span>
     </div>
+  ) : (
+    <LongText text={post.text} answer={post.answer} shown={shown} what="the post" />
   )
 }
 
-/** A model's text: as text, isolated from what stands around it, with the answer marked and hidden characters shown. */
-function Text({
+/** A text of which the rest is there at a click, in a box that scrolls. */
+function LongText({
   text,
   answer,
-  length,
+  shown,
+  what,
 }: {
   text: string
   answer: string | null
-  length?: number | undefined
+  shown: number
+  what: string
 }) {
+  const [all, setAll] = useState(false)
+  const long = text.length > shown
+  // What scrolls must be reachable from the keyboard.
+  const scrolls = all ? ({ tabIndex: 0, role: 'region', 'aria-label': `All of ${what}` } as const) : {}
   return (
-    <bdi>
-      {pieces(text, answer, length).map((piece, i) =>
-        piece.kind === 'plain' ? (
-          piece.text
-        ) : piece.kind === 'answer' ? (
-          <mark key={i}>{piece.text}</mark>
-        ) : (
-          <span key={i} class="code-point" title="a character that would not be seen">
-            {piece.text}
-          </span>
-        ),
+    <>
+      <div class={all ? 'text all' : 'text'} {...scrolls}>
+        <Text text={text} answer={answer} length={all ? undefined : shown} />
+      </div>
+      {long ? (
+        <button type="button" class="quiet" onClick={() => setAll(!all)}>
+          {all ? 'Show less' : `Show all ${whole(text.length)} characters`}
+        </button>
+      ) : null}
+    </>
+  )
+}
+
+/** The chat that a post answers, once it is asked for. */
+function PromptOf({
+  asked: { protocol, problem },
+  rounds,
+  round,
+  seat,
+}: {
+  asked: Asked
+  rounds: readonly (readonly Post[])[]
+  round: number
+  seat: number
+}) {
+  const [open, setOpen] = useState(false)
+  const chat = open ? promptOf(protocol, problem, rounds, [round, seat]) : null
+  return (
+    <details class="prompt no-print" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Prompt</summary>
+      {!open ? null : chat === null ? (
+        <p class="muted small">
+          This round’s prompt is a function of the experiment’s own. The record holds its hash (
+          {protocol.rounds[round].prompt}) and what was read, not its words.
+        </p>
+      ) : (
+        <>
+          {chat.map(({ role, content }, i) => (
+            <div key={i} class="message">
+              <b>{role}</b>
+              <LongText text={content} answer={null} shown={SHOWN} what="the prompt" />
+            </div>
+          ))}
+          <p class="muted small">
+            The chat as it was asked, before the model’s own template. Where it took more tokens than there
+            was room for, its longest notes were shortened from their end.{' '}
+            <Copy text={() => chat.map(({ content }) => content).join('\n\n')}>Copy</Copy>
+          </p>
+        </>
       )}
-    </bdi>
+    </details>
   )
 }

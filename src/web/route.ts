@@ -1,8 +1,10 @@
 /**
- * What the page shows, as the address's fragment says: so that every view has a link, in a file on disk too. Touches
- * the address only.
+ * What the page shows, as the address's fragment says: so that every view has a link, in a file on disk too. Before its
+ * question mark the fragment names the view, and after it what was chosen there (see choices.ts). Touches the address
+ * only.
  */
 import { computed, signal } from '@preact/signals'
+import { type Choices, choicesText, parseChoices } from './choices.ts'
 
 export type Route =
   /** The run itself, at one of its sections; `run` is null in a report, which holds one run. */
@@ -12,13 +14,14 @@ export type Route =
   /** One board of training; `board` is which of those of this problem in the step, from 0. */
   | { view: 'training'; run: string | null; job: string; step: number; id: string; board: number }
   | { view: 'runs' }
-  | { view: 'compare'; runs: [string, string] }
+  | { view: 'compare'; runs: string[] }
 
 /** `inReport`: a report's addresses name no run. */
 export function parseRoute(fragment: string, inReport: boolean): Route {
   let parts: string[]
   try {
     parts = fragment
+      .replace(/\?.*/s, '')
       .replace(/^#?\/?/, '')
       .split('/')
       .filter(Boolean)
@@ -27,7 +30,7 @@ export function parseRoute(fragment: string, inReport: boolean): Route {
     parts = []
   }
   if (!inReport && parts[0] === 'compare' && parts[1] && parts[2]) {
-    return { view: 'compare', runs: [parts[1], parts[2]] }
+    return { view: 'compare', runs: parts.slice(1) }
   }
   let run: string | null = null
   if (!inReport) {
@@ -81,16 +84,54 @@ export function fragmentOf(route: Route): string {
 const fragment = signal('')
 let inReport = false
 
+export const route = computed(() => parseRoute(fragment.value, inReport))
+
+/** What was chosen in the views of what is shown: one run, the list of runs, or some runs that are compared. */
+export const choices = signal<Choices>({})
+
 /** Follows the address from now on. */
 export function startRouting(report: boolean): void {
   inReport = report
-  fragment.value = location.hash
-  addEventListener('hashchange', () => {
-    fragment.value = location.hash
-  })
+  const follow = () => {
+    const [path, query] = splitFragment(location.hash)
+    const stays = subjectOf(parseRoute(path, report)) === subjectOf(route.peek())
+    // A link to another view of the same says nothing of what was chosen, and leaves it.
+    if (query !== null || !stays) choices.value = parseChoices(query ?? '')
+    fragment.value = path
+    showChoices()
+  }
+  fragment.value = splitFragment(location.hash)[0]
+  follow()
+  addEventListener('hashchange', follow)
 }
 
-export const route = computed(() => parseRoute(fragment.value, inReport))
+/** What a choice is about: another subject has choices of its own. */
+const subjectOf = (to: Route): string =>
+  to.view === 'runs' ? 'runs' : to.view === 'compare' ? `compare ${to.runs.join('/')}` : `run ${to.run ?? ''}`
+
+function splitFragment(text: string): [path: string, query: string | null] {
+  const [path, ...query] = text.split('?')
+  return [path, query.length === 0 ? null : query.join('?')]
+}
+
+/** Changes some choices, null takes one away; the address then says so, without a step in the history. */
+export function choose(changes: Readonly<Record<string, string | null>>): void {
+  const next = Object.entries({ ...choices.value, ...changes }).filter(([, value]) => value !== null)
+  choices.value = Object.fromEntries(next) as Choices
+  // Browsers refuse too many changes of the address, as a slider would make.
+  clearTimeout(waiting)
+  waiting = setTimeout(showChoices, 150)
+}
+
+let waiting: ReturnType<typeof setTimeout> | undefined
+
+function showChoices(): void {
+  const text = choicesText(choices.value)
+  const address = `${fragment.value || '#/'}${text === '' ? '' : `?${text}`}`
+  if (location.hash !== address && (text !== '' || location.hash.includes('?'))) {
+    history.replaceState(history.state, '', address)
+  }
+}
 
 export function go(to: Route): void {
   location.hash = fragmentOf(to)

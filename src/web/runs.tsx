@@ -1,26 +1,48 @@
-/** The server's first page: all runs in its folder, and two of them side by side. */
-import { useSignal } from '@preact/signals'
-import { useEffect, useState } from 'preact/hooks'
+/** The first page of a server or a bundle: all its runs, to search, sort, open and compare. */
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { changeSentence, trainingSentence } from '../report/sentences.ts'
-import type { RunListing, RunView } from '../view/types.ts'
+import type { RunListing } from '../view/types.ts'
+import { namesChoice, textChoice, type Wording } from './choices.ts'
+import { chosen } from './chosen.ts'
 import { Wide } from './controls.tsx'
-import { ArmsFigure, TrainingFigures } from './figures.tsx'
 import { difference } from './format.ts'
-import { Bar, Section, Verdict } from './overview.tsx'
-import { fragmentOf, go } from './route.ts'
-import { differingSettings } from './settings.ts'
-import { fetchRun, listRuns } from './source.ts'
+import { shortName } from './names.ts'
+import { Bar } from './overview.tsx'
+import { go } from './route.ts'
+import { listedRuns, type RunOrder, runOrders } from './run-list.ts'
+import { Said } from './said.tsx'
+import type { RunsSource } from './source.ts'
 
 /** How often the list is asked for again, in milliseconds. */
-const EVERY = 2000
+export const EVERY = 2000
 
-export function Runs() {
+const orderWording: Wording<RunOrder> = {
+  read: (text) => runOrders.find((order) => order === text) ?? 'newest',
+  write: (order) => (order === 'newest' ? null : order),
+}
+
+const orderTitles: Record<RunOrder, string> = {
+  newest: 'Newest first',
+  name: 'By name',
+  difference: 'Largest difference first',
+}
+
+export function Runs({ source }: { source: RunsSource }) {
   const [runs, setRuns] = useState<RunListing[] | null>(null)
   const [trouble, setTrouble] = useState<string | null>(null)
-  const chosen = useSignal<string[]>([])
+  const { ticked, tags, search, order } = useMemo(
+    () => ({
+      ticked: chosen('compare', namesChoice),
+      tags: chosen('tags', namesChoice),
+      search: chosen('q', textChoice),
+      order: chosen('sort', orderWording),
+    }),
+    [],
+  )
   useEffect(() => {
+    document.title = 'Runs - message-board'
     const look = () =>
-      listRuns().then(
+      source.list().then(
         (found) => {
           setRuns(found)
           setTrouble(null)
@@ -28,15 +50,23 @@ export function Runs() {
         (error) => setTrouble(String(error instanceof Error ? error.message : error)),
       )
     void look()
+    if (!source.live) return
     const timer = setInterval(look, EVERY)
     return () => clearInterval(timer)
-  }, [])
-  const toggle = (name: string) => {
-    chosen.value = chosen.value.includes(name)
-      ? chosen.value.filter((other) => other !== name)
-      : [...chosen.value, name].slice(-2)
+  }, [source])
+  const toggled = (all: ReadonlySet<string>, name: string) => {
+    const next = new Set(all)
+    if (!next.delete(name)) next.add(name)
+    return next
   }
-  const [a, b] = chosen.value
+  const shown = listedRuns(runs ?? [], {
+    search: search.value,
+    tags: tags.value,
+    order: order.value,
+  })
+  const known = [...new Set((runs ?? []).flatMap((run) => run.notes.tags))].sort()
+  // Those that are there, in the order in which they were ticked.
+  const compared = [...ticked.value].filter((name) => runs?.some((run) => run.name === name))
   return (
     <>
       <h1>Runs</h1>
@@ -49,6 +79,57 @@ export function Runs() {
       ) : null}
       {runs && runs.length > 0 ? (
         <>
+          <form
+            class="filters no-print"
+            aria-label="Filter runs"
+            onSubmit={(event) => event.preventDefault()}
+          >
+            {known.length > 0 ? (
+              <fieldset class="chips">
+                <legend>Tags</legend>
+                {known.map((tag) => (
+                  <button
+                    key={tag}
+                    type="button"
+                    class="chip"
+                    aria-pressed={tags.value.has(tag)}
+                    onClick={() => {
+                      tags.value = toggled(tags.value, tag)
+                    }}
+                  >
+                    {tag}
+                  </button>
+                ))}
+              </fieldset>
+            ) : null}
+            <label class="search">
+              <span class="hidden">Search names, tasks, models, arms, tags and notes</span>
+              <input
+                type="search"
+                placeholder="Search"
+                value={search.value}
+                onInput={(event) => {
+                  search.value = event.currentTarget.value
+                }}
+              />
+            </label>
+            <select
+              aria-label="Order of the runs"
+              value={order.value}
+              onChange={(event) => {
+                order.value = orderWording.read(event.currentTarget.value)
+              }}
+            >
+              {runOrders.map((each) => (
+                <option key={each} value={each}>
+                  {orderTitles[each]}
+                </option>
+              ))}
+            </select>
+          </form>
+          <p class="count" role="status">
+            {shown.length} of {runs.length} runs
+          </p>
           <Wide label="Runs">
             <table class="runs">
               <thead>
@@ -58,28 +139,35 @@ export function Runs() {
                   </th>
                   <th scope="col">Run</th>
                   <th scope="col">State</th>
-                  <th scope="col">Training</th>
-                  <th scope="col">The change</th>
-                  <th scope="col">Task and model</th>
-                  <th scope="col">Arms</th>
-                  <th scope="col">Seeds</th>
+                  <th scope="col">Did training help?</th>
+                  <th scope="col">Did the change help?</th>
+                  <th scope="col">Arms, seeds</th>
                   <th scope="col">Changed</th>
                 </tr>
               </thead>
               <tbody>
-                {runs.map((run) => (
+                {shown.map((run) => (
                   <tr key={run.name}>
                     <td>
                       <input
                         type="checkbox"
                         aria-label={`Compare ${run.name}`}
-                        checked={chosen.value.includes(run.name)}
-                        onChange={() => toggle(run.name)}
+                        checked={ticked.value.has(run.name)}
+                        onChange={() => {
+                          ticked.value = toggled(ticked.value, run.name)
+                        }}
                       />
                     </td>
                     <th scope="row">
-                      <a href={fragmentOf({ view: 'run', run: run.name, section: null })}>{run.name}</a>
-                      {run.problem ? <div class="why">{run.problem}</div> : null}
+                      <a href={source.href(run.name)}>{run.name}</a>
+                      {run.problem ? (
+                        <div class="why">{run.problem}</div>
+                      ) : (
+                        <div class="muted">
+                          {run.task}, {shortName(run.model)}
+                        </div>
+                      )}
+                      <Said notes={run.notes} />
                     </th>
                     <td>
                       <span class={`state ${run.state}`}>{run.state}</span>
@@ -95,103 +183,33 @@ export function Runs() {
                       ) : null}
                     </td>
                     <td>
-                      {run.task}, {run.model}
+                      {run.arms.join(', ')}
+                      <div class="muted">{run.seeds.join(', ')}</div>
                     </td>
-                    <td>{run.arms.join(', ')}</td>
-                    <td>{run.seeds.join(', ')}</td>
-                    <td>{new Date(run.changed).toLocaleString()}</td>
+                    <td class="when">{new Date(run.changed).toLocaleString()}</td>
                   </tr>
                 ))}
               </tbody>
             </table>
           </Wide>
           {runs.length > 1 ? (
-            <p class="actions">
+            <p class="actions no-print">
               <button
                 type="button"
-                disabled={a === undefined || b === undefined}
-                onClick={() => a !== undefined && b !== undefined && go({ view: 'compare', runs: [a, b] })}
+                disabled={compared.length < 2}
+                onClick={() => go({ view: 'compare', runs: compared })}
               >
-                Compare two runs
+                {compared.length > 2 ? `Compare ${compared.length} runs` : 'Compare two runs'}
               </button>
               <span class="muted">
-                {b === undefined ? 'Tick two runs to see them side by side.' : `${a} and ${b}`}
+                {compared.length < 2
+                  ? 'Tick two runs or more to see their curves, arms and differences together.'
+                  : compared.join(', ')}
               </span>
             </p>
           ) : null}
         </>
       ) : null}
-    </>
-  )
-}
-
-export function Compare({ runs }: { runs: [string, string] }) {
-  const [views, setViews] = useState<RunView[] | string | null>(null)
-  const [a, b] = runs
-  useEffect(() => {
-    let current = true
-    const look = () =>
-      Promise.all([fetchRun(a), fetchRun(b)]).then(
-        (found) => current && setViews(found),
-        (error) => current && setViews(String(error instanceof Error ? error.message : error)),
-      )
-    void look()
-    const timer = setInterval(look, EVERY)
-    return () => {
-      current = false
-      clearInterval(timer)
-    }
-  }, [a, b])
-  if (views === null) return <p class="muted">Loading</p>
-  if (typeof views === 'string') return <p class="warning">{views}</p>
-  const different = differingSettings(views[0], views[1])
-  return (
-    <>
-      <p>
-        <a href={fragmentOf({ view: 'runs' })}>← All runs</a>
-      </p>
-      <h1 class="hidden">
-        {a} and {b}
-      </h1>
-      <Section id="differences" title="What was set differently">
-        {different.length === 0 ? (
-          <p>Nothing: both runs have the same settings.</p>
-        ) : (
-          <Wide label="Settings that differ">
-            <table class="differences">
-              <thead>
-                <tr>
-                  <th scope="col">Setting</th>
-                  <th scope="col">{a}</th>
-                  <th scope="col">{b}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {different.map(([name, ...values]) => (
-                  <tr key={name}>
-                    <th scope="row">{name}</th>
-                    {runs.map((each, i) => (
-                      <td key={each}>{values[i] ?? <span class="muted">absent</span>}</td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Wide>
-        )}
-      </Section>
-      <div class="side-by-side">
-        {views.map((run, i) => (
-          <div key={runs[i]}>
-            <p class="eyebrow">
-              <a href={fragmentOf({ view: 'run', run: run.name, section: null })}>{run.name}</a>
-            </p>
-            <Verdict run={run} />
-            {run.results ? <ArmsFigure run={run} results={run.results} /> : null}
-            <TrainingFigures run={run} />
-          </div>
-        ))}
-      </div>
     </>
   )
 }

@@ -36,15 +36,17 @@ describe('settings', () => {
   })
 
   it('of two runs are compared as a whole where each has one value, and by arm where one has several', () => {
-    expect(differingSettings(run({ a: 1, b: 1 }), run({ a: 3, b: 3 }))).toEqual([
-      ['train.learningRate', '1', '3'],
-    ])
-    expect(differingSettings(run({ a: 1, b: 1 }), run({ a: 1, b: 3 }))).toEqual([
-      ['b: train.learningRate', '1', '3'],
-    ])
-    expect(differingSettings(run({ a: 1 }), run({ a: 1 }, { task: { name: 'x' }, level: 2 }))).toEqual([
+    const found = (...runs: ReturnType<typeof run>[]) =>
+      differingSettings(runs).map(({ name, values }) => [name, ...values])
+    expect(found(run({ a: 1, b: 1 }), run({ a: 3, b: 3 }))).toEqual([['train.learningRate', '1', '3']])
+    expect(found(run({ a: 1, b: 1 }), run({ a: 1, b: 3 }))).toEqual([['b: train.learningRate', '1', '3']])
+    expect(found(run({ a: 1 }), run({ a: 1 }, { task: { name: 'x' }, level: 2 }))).toEqual([
       ['level', undefined, '2'],
     ])
-    expect(differingSettings(run({ a: 1 }), run({ a: 1 }))).toEqual([])
+    expect(found(run({ a: 1 }), run({ a: 1 }))).toEqual([])
+    // Of three, the two that agree are named beside the third.
+    expect(found(run({ a: 1 }), run({ a: 1 }), run({ a: 2 }))).toEqual([
+      ['train.learningRate', '1', '1', '2'],
+    ])
   })
 })

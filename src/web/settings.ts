@@ -54,18 +54,36 @@ export function settingGroups(run: RunView): { shared: Setting[]; arms: { arm: s
   }
 }
 
-/** Settings in which two runs differ: by arm where the arms of one of them differ. `undefined`: it has none such. */
-export function differingSettings(a: RunView, b: RunView): [name: string, a?: string, b?: string][] {
-  const [ours, theirs] = [settingsOf(a), settingsOf(b)]
-  const names = [...new Set([...ours.keys(), ...theirs.keys()])]
-  return names.flatMap((name): [string, string?, string?][] => {
-    const [x, y] = [common(ours.get(name), a.arms), common(theirs.get(name), b.arms)]
-    const isWhole = (value: string | undefined, settings: Settings) =>
-      value !== undefined || !settings.has(name)
-    if (isWhole(x, ours) && isWhole(y, theirs)) return x === y ? [] : [[name, x, y]]
-    return [...new Set([...a.arms, ...b.arms])].flatMap((arm): [string, string?, string?][] => {
-      const [left, right] = [ours.get(name)?.get(arm), theirs.get(name)?.get(arm)]
-      return left === right ? [] : [[`${arm}: ${name}`, left, right]]
-    })
+/** A setting in which runs differ, and its value in each; `undefined`: a run has none such. */
+export interface DifferingSetting {
+  name: string
+  values: (string | undefined)[]
+}
+
+/**
+ * Settings in which runs differ: by arm where the arms of one of them differ. An arm that one run alone has is no
+ * difference of settings: the lists of arms say that.
+ */
+export function differingSettings(runs: readonly RunView[]): DifferingSetting[] {
+  const all = runs.map(settingsOf)
+  const names = [...new Set(all.flatMap((settings) => [...settings.keys()]))]
+  const isDifferent = ({ values }: DifferingSetting) => values.some((value) => value !== values[0])
+  const havingArm = (arm: string) => runs.flatMap((run, r) => (run.arms.includes(arm) ? [r] : []))
+  return names.filter(isListed).flatMap((name) => {
+    const values = all.map((settings, r) => common(settings.get(name), runs[r].arms))
+    const isWhole = values.every((value, r) => value !== undefined || !all[r].has(name))
+    if (isWhole) return [{ name, values }].filter(isDifferent)
+    const arms = [...new Set(runs.flatMap((run) => run.arms))]
+    return arms
+      .map((arm) => ({
+        arm,
+        name: `${arm}: ${name}`,
+        values: all.map((settings) => settings.get(name)?.get(arm)),
+      }))
+      .filter(({ arm, values }) => {
+        const having = havingArm(arm)
+        return having.some((r) => values[r] !== values[having[0]])
+      })
+      .map(({ name, values }) => ({ name, values }))
   })
 }

@@ -3,15 +3,18 @@
  * `RunSource`, so the views need not know. Touches the document and the network; draws nothing.
  */
 import { type Signal, signal } from '@preact/signals'
+import type { ComparedRun } from '../view/compare.ts'
 import type {
   BoardColumns,
   BoardText,
   BoardUpdate,
+  BundledRun,
   LiveEvent,
   PageMode,
   RunListing,
   RunView,
 } from '../view/types.ts'
+import { fragmentOf } from './route.ts'
 
 export interface RunSource {
   run: Signal<RunView | null>
@@ -116,9 +119,16 @@ export function embeddedSource(): RunSource {
 export const holds = ({ rounds }: BoardText, needle: string): boolean =>
   rounds.flat().some(({ text }) => text.toLowerCase().includes(needle))
 
-/** The run `name` at this page's server, followed live. */
-export function liveSource(name: string): RunSource {
-  const base = `api/runs/${encodeURIComponent(name)}`
+/** Where a run that goes on is asked for its boards. */
+export interface BoardServer {
+  update: (have: { from: number; fromProblem: number; epoch: string }) => Promise<BoardUpdate>
+  text: (board: number, epoch: string) => Promise<BoardText>
+  /** Boards of a portion with a post that holds `needle`. */
+  search: (needle: string, portion: { from: number; count: number; epoch: string }) => Promise<number[]>
+}
+
+/** A run that is followed: whoever hears of its changes says so by `heard`. */
+export function followedSource(server: BoardServer): RunSource & { heard: (event: LiveEvent) => void } {
   const source = {
     run: signal<RunView | null>(null),
     boards: signal(noBoards),
@@ -131,7 +141,7 @@ export function liveSource(name: string): RunSource {
   let busy = false
   let closed = false
 
-  /** Fetches boards until there are as many as the latest event named. */
+  /** Asks for boards until there are as many as the latest event named. */
   const catchUp = async () => {
     if (busy) return
     busy = true
@@ -141,8 +151,9 @@ export function liveSource(name: string): RunSource {
         (wanted.epoch !== source.edition.value || source.boards.value.job.length < wanted.count)
       ) {
         const have = wanted.epoch === source.edition.value ? source.boards.value : noBoards
-        const query = `from=${have.job.length}&fromProblem=${have.problems.id.length}&epoch=${wanted.epoch}`
-        const update = await json<BoardUpdate>(`${base}/boards?${query}`)
+        const from = have.job.length
+        const fromProblem = have.problems.id.length
+        const update = await server.update({ from, fromProblem, epoch: wanted.epoch })
         const whole = update.from === 0 && update.fromProblem === 0
         source.boards.value = whole ? update.columns : joined(have, update.columns)
         source.edition.value = update.epoch
@@ -158,14 +169,56 @@ export function liveSource(name: string): RunSource {
       busy = false
     }
   }
+  return {
+    ...source,
+    heard({ run, boards }) {
+      source.run.value = run
+      source.trouble.value = null
+      wanted = boards
+      void catchUp()
+    },
+    text(board) {
+      const epoch = source.edition.value
+      const key = `${epoch}/${board}`
+      const text = texts.get(key) ?? server.text(board, epoch)
+      texts.delete(key)
+      texts.set(key, text)
+      text.catch(() => texts.delete(key))
+      if (texts.size > 64) texts.delete(texts.keys().next().value!)
+      return text
+    },
+    async *search(needle, stop) {
+      const count = 4096
+      const epoch = source.edition.value
+      const all = source.boards.value.job.length
+      for (let from = 0; from < all && !stop.aborted; from += count) {
+        yield {
+          found: await server.search(needle, { from, count, epoch }),
+          share: Math.min(1, (from + count) / all),
+        }
+      }
+    },
+    close() {
+      closed = true
+    },
+  }
+}
 
+/** The run `name` at this page's server, followed live. */
+export function liveSource(name: string): RunSource {
+  const base = `api/runs/${encodeURIComponent(name)}`
+  const query = (fields: Record<string, string | number>) =>
+    Object.entries(fields)
+      .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+      .join('&')
+  const source = followedSource({
+    update: (have) => json(`${base}/boards?${query(have)}`),
+    text: (board, epoch) => json(`${base}/boards/${board}?epoch=${epoch}`),
+    search: (text, portion) => json(`${base}/search?${query({ text, ...portion })}`),
+  })
   const events = new EventSource(`${base}/events`)
   events.addEventListener('run', (event) => {
-    const { run, boards } = JSON.parse((event as MessageEvent<string>).data) as LiveEvent
-    source.run.value = run
-    source.trouble.value = null
-    wanted = boards
-    void catchUp()
+    source.heard(JSON.parse((event as MessageEvent<string>).data) as LiveEvent)
   })
   events.addEventListener('trouble', (event) => {
     source.trouble.value = JSON.parse((event as MessageEvent<string>).data) as string
@@ -179,39 +232,73 @@ export function liveSource(name: string): RunSource {
   }
   return {
     ...source,
-    text(board) {
-      const epoch = source.edition.value
-      const key = `${epoch}/${board}`
-      const text = texts.get(key) ?? json<BoardText>(`${base}/boards/${board}?epoch=${epoch}`)
-      texts.delete(key)
-      texts.set(key, text)
-      text.catch(() => texts.delete(key))
-      if (texts.size > 64) texts.delete(texts.keys().next().value!)
-      return text
-    },
-    async *search(needle, stop) {
-      const portion = 4096
-      const epoch = source.edition.value
-      const count = source.boards.value.job.length
-      for (let from = 0; from < count && !stop.aborted; from += portion) {
-        const query = `text=${encodeURIComponent(needle)}&from=${from}&count=${portion}&epoch=${epoch}`
-        yield {
-          found: await json<number[]>(`${base}/search?${query}`),
-          share: Math.min(1, (from + portion) / count),
-        }
-      }
-    },
     close() {
-      closed = true
+      source.close()
       events.close()
     },
   }
 }
 
-export const listRuns = (): Promise<RunListing[]> => json<RunListing[]>('api/runs')
+/** Several runs: those of a server, or of a bundle. */
+export interface RunsSource {
+  list: () => Promise<RunListing[]>
+  /** A run as it is now, with its boards once it is finished. */
+  run: (name: string) => Promise<ComparedRun>
+  /** Where a run is opened. */
+  href: (name: string) => string
+  /** Whether they change while the page is open. */
+  live: boolean
+}
 
-export const fetchRun = (name: string): Promise<RunView> =>
-  json<RunView>(`api/runs/${encodeURIComponent(name)}`)
+export function serverRuns(): RunsSource {
+  /** Boards by run, as they were when it finished. */
+  const finished = new Map<string, { at: string; columns: BoardColumns }>()
+  return {
+    live: true,
+    href: (name) => fragmentOf({ view: 'run', run: name, section: null }),
+    list: () => json<RunListing[]>('api/runs'),
+    async run(name) {
+      const base = `api/runs/${encodeURIComponent(name)}`
+      const run = await json<RunView>(base)
+      const at = run.results?.timing.finishedAt
+      if (at === undefined) return { run, columns: noBoards }
+      const kept = finished.get(name)
+      const columns = kept?.at === at ? kept.columns : await allBoards(base)
+      finished.set(name, { at, columns })
+      return { run, columns }
+    },
+  }
+}
+
+/** All boards of a run, portion by portion. */
+async function allBoards(base: string): Promise<BoardColumns> {
+  let all = noBoards
+  let epoch = ''
+  for (;;) {
+    const query = `from=${all.job.length}&fromProblem=${all.problems.id.length}&epoch=${epoch}`
+    const { columns, ...update } = await json<BoardUpdate>(`${base}/boards?${query}`)
+    all = update.from === 0 && update.fromProblem === 0 ? columns : joined(all, columns)
+    epoch = update.epoch
+    if (columns.job.length === 0) return all
+  }
+}
+
+export function bundledRuns(): RunsSource {
+  const runs = JSON.parse(element('runs')) as BundledRun[]
+  const columns = new Map<string, Promise<BoardColumns>>()
+  return {
+    live: false,
+    href: (name) => `${encodeURIComponent(name)}/report.html`,
+    list: async () => runs.map(({ listing }) => listing),
+    async run(name) {
+      const number = runs.findIndex(({ listing }) => listing.name === name)
+      if (number < 0) throw new Error(`This bundle has no run ${name}.`)
+      const boards = columns.get(name) ?? unpack<BoardColumns>(element(`columns-${number}`))
+      columns.set(name, boards)
+      return { run: runs[number].run, columns: await boards }
+    },
+  }
+}
 
 async function json<T>(path: string): Promise<T> {
   const response = await fetch(path)

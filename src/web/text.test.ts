@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobView, Side } from '../view/types.ts'
-import { curves, movingMean } from './curves.ts'
+import { curves, smoothed } from './curves.ts'
 import { csv, duration, flat } from './format.ts'
 import { postsOf, postTitle, readsOf, roundTitle } from './names.ts'
 import { fragmentOf, parseRoute, type Route } from './route.ts'
@@ -113,7 +113,10 @@ describe('addresses', () => {
     if (!report) {
       views.push(
         fc.constant({ view: 'runs' }),
-        fc.record({ view: fc.constant('compare' as const), runs: fc.tuple(name, name) }),
+        fc.record({
+          view: fc.constant('compare' as const),
+          runs: fc.array(name, { minLength: 2, maxLength: 5 }),
+        }),
       )
     }
     return fc.oneof(...views)
@@ -122,6 +125,8 @@ describe('addresses', () => {
     fc.assert(
       fc.property(routes(report), (route) => {
         expect(parseRoute(fragmentOf(route), report)).toEqual(route)
+        // What was chosen there stands behind it, and is no part of it.
+        expect(parseRoute(`${fragmentOf(route)}?q=/problem/x&show=cut`, report)).toEqual(route)
       }),
     )
   })
@@ -237,8 +242,24 @@ describe('curves', () => {
     expect(curves([job(17, [1])], sides, () => undefined)).toEqual([])
   })
 
-  it('are smoothed around each step, with fewer at the ends', () => {
-    expect(movingMean([0, 0, 5, 0, 0], 5)).toEqual([5 / 3, 5 / 4, 1, 5 / 4, 5 / 3])
-    expect(movingMean([1, 2, 3], 1)).toEqual([1, 2, 3])
+  it('are smoothed around each step, with fewer at the ends and beside gaps', () => {
+    const points = (values: Record<number, number>) =>
+      Object.entries(values).map(([step, value]) => ({ step: Number(step), value }))
+    const means = (values: Record<number, number>, window: number) =>
+      smoothed(points(values), window).map(({ value }) => value)
+    expect(means({ 1: 0, 2: 0, 3: 5, 4: 0, 5: 0 }, 5)).toEqual([5 / 3, 5 / 4, 1, 5 / 4, 5 / 3])
+    expect(means({ 1: 1, 2: 2, 3: 3 }, 1)).toEqual([1, 2, 3])
+    // Five steps apart, nothing is near in a window of nine; of eleven, the next one on each side is.
+    expect(means({ 5: 1, 10: 2, 15: 6 }, 9)).toEqual([1, 2, 6])
+    expect(means({ 5: 1, 10: 2, 15: 6 }, 11)).toEqual([1.5, 3, 4])
+  })
+
+  it('move no line where only some steps are looked at', () => {
+    const all = curves([job(17, [0, 1, 0, 1, 1])], sides, ({ measures }) => measures.reward)
+    const some = curves([job(17, [0, 1, 0, 1, 1])], sides, ({ measures }) => measures.reward, {
+      span: [2, 3],
+    })
+    expect(some[0].mean).toEqual(all[0].mean.slice(1, 3))
+    expect(some[0].seeds[0].values.map(({ step }) => step)).toEqual([2, 3])
   })
 })

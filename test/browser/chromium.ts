@@ -1,5 +1,7 @@
 /** Debian's Chromium for the browser tests, and a reason to skip them where it is not installed. */
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { expect } from 'vitest'
 
@@ -63,4 +65,18 @@ export async function openPage(
   })
   await page.goto(url, { waitUntil: options.waitUntil ?? 'load' })
   return { page, expectQuiet: () => expect(complaints).toEqual([]) }
+}
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+
+/**
+ * What axe-core finds wrong with a page as it is now, a line for each rule that is broken. Its script is run in the page's
+ * context, past the content policy, which is no part of what it looks at.
+ */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(await readFile(axe, 'utf8'))
+  return page.evaluate(
+    `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html.slice(0, 160)).join(' | ')))`,
+  )
 }

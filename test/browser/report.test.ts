@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { latestBefore } from '../../src/board/counts.ts'
+import { readPrompt } from '../../src/board/prompts.ts'
 import type { Post } from '../../src/board/types.ts'
 import { appendInfluence } from '../../src/record/influence.ts'
 import type { Results } from '../../src/record/results.ts'
@@ -20,7 +21,7 @@ import {
   threeArms,
   writeSyntheticRun,
 } from '../../src/view/testing/synthetic-run.ts'
-import { chromiumPath, eventually, launch, openPage } from './chromium.ts'
+import { chromiumPath, eventually, launch, openPage, violations } from './chromium.ts'
 
 /** What a model might write, to the harm of whoever shows it. */
 const hostile = [
@@ -69,8 +70,8 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
       `${trainingSentence(results).headline} ${changeSentence(results).headline} `,
     )
     expect(await page.locator('.lead').first().textContent()).toBe(results.contrasts[0].why)
-    // Two of the verdict, one of the arms, nine of training.
-    expect(await page.locator('.plot svg').count()).toBe(12)
+    // Two of the verdict, one of the arms, nine of the board in training and six of the update.
+    expect(await page.locator('.plot svg').count()).toBe(18)
     expect(await page.locator('table.results tbody tr').count()).toBe(8)
     expect(await page.title()).toContain(name)
     expectQuiet()
@@ -123,6 +124,26 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     await again.page.close()
   })
 
+  it('shows the exact prompt that a reader saw', async () => {
+    const [, expected] = await evaluated('recipe-s17')
+    const { page, expectQuiet } = await openPage(browser, url)
+    await page.getByRole('searchbox').fill(expected.problem.question.slice(0, 60))
+    await page.locator('.table-row a').first().click()
+    const reply = page.locator('.column').nth(3).locator('.round-2 .post').nth(2)
+    await reply.getByText('Prompt').click()
+    const [{ content }] = readPrompt(
+      expected.problem.question,
+      expected.rounds[0].map(({ text }) => text),
+    )
+    const shown = await reply.locator('.message .text').textContent()
+    // But for what would not be seen, which the page names.
+    const plain = (text: string) => text.replace(/[^\x20-\x7e]|U\+[0-9A-F]{4,6}/g, '')
+    expect(plain(shown ?? '')).toBe(plain(content))
+    expect(await violations(page)).toEqual([])
+    expectQuiet()
+    await page.close()
+  })
+
   it('leads to any board of training', async () => {
     const text = await readFile(join(folder, name, 'baseline-s18', 'rollouts.jsonl'), 'utf8')
     const lines = text.split('\n').filter(Boolean)
@@ -170,7 +191,9 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expect(texts[0]).toBe(hostile[0])
     expect(texts[1]).toContain('U+202Egnp.exeU+202C zeroU+200Bwidth U+0000U+0007')
     expect(texts[2]).toBe(hostile[2])
-    expect(texts[3]).toContain('Show all 1,000,017 characters')
+    expect(await column.locator('.round-1 .post').nth(3).textContent()).toContain(
+      'Show all 1,000,017 characters',
+    )
     expect(texts[3].length).toBeLessThan(5000)
     await column.getByRole('button', { name: /Show all/ }).click()
     await expect
@@ -308,7 +331,17 @@ describe.skipIf(!chromiumPath)('the report, in Chromium', () => {
     expect(await page.locator('h1').first().isVisible()).toBe(true)
     expect(await page.locator('.filters').isVisible()).toBe(false)
     expect(await page.locator('.table-scroll').isVisible()).toBe(false)
+    // Every problem of the filter, and each answer counted.
+    const rows = page.locator('.printed-boards tbody tr')
+    await eventually(() => rows.count()).toBe(60)
+    const { arms } = await resultsOf()
+    const right = await rows.evaluateAll((all) =>
+      all.map((row) => Number.parseInt(row.children[5].textContent ?? '', 10)).reduce((a, b) => a + b, 0),
+    )
+    expect(right / (60 * 8)).toBeCloseTo(arms.recipe!.passAt1, 9)
     expect((await page.pdf()).length).toBeGreaterThan(10_000)
+    await page.emulateMedia({ media: 'screen' })
+    await eventually(() => rows.count()).toBe(0)
     await page.close()
   })
 })
@@ -388,14 +421,33 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
       const seeds = Object.keys(results.arms).length * 2
       expect(await page.locator('section[aria-label="Result table"] tbody tr').count()).toBe(sides + seeds)
       if (width === 400) {
-        for (const summary of await page.locator('.more-panels > summary').all()) await summary.click()
-        await eventually(() => page.locator('.more-panels .plot svg').count()).toBeGreaterThan(8)
+        for (const summary of await page.locator('.panel-group.no-print > summary').all()) {
+          await summary.click()
+        }
+        await eventually(() => page.locator('.panel-group .plot svg').count()).toBeGreaterThan(18)
       }
       expect(await page.evaluate(isUsable)).toEqual(usable)
       await page.locator('.table-row a').nth(2).click()
       await page.locator('.column .post').first().waitFor()
       expect(await page.evaluate(isUsable)).toEqual(usable)
       expectQuiet()
+      await page.close()
+    }
+  })
+
+  it('breaks no rule of axe-core, in either scheme', async () => {
+    const { url } = await made('rules', threeArms)
+    for (const [width, dark] of [
+      [1280, false],
+      [400, true],
+    ] as const) {
+      const { page } = await openPage(browser, url, { width, dark })
+      await eventually(() => page.locator('.count').textContent()).toContain('20 of 20')
+      expect(await violations(page)).toEqual([])
+      await page.locator('.table-row a').nth(2).click()
+      await page.locator('.column .post').first().waitFor()
+      await page.locator('.prompt summary').first().click()
+      expect(await violations(page)).toEqual([])
       await page.close()
     }
   })
@@ -421,8 +473,8 @@ describe.skipIf(!chromiumPath)('the report of other experiments, in Chromium', (
     await page.locator('.table-row a').first().click()
     expect(await page.locator('.column h2').allTextContents()).toHaveLength(4)
     // The latest two chosen: the recipe and the debate.
-    await page.locator('.chip', { hasText: 'debate' }).click()
-    await page.locator('.chip', { hasText: '18' }).click()
+    await page.locator('.pickers .chip', { hasText: 'debate' }).click()
+    await page.locator('.pickers .chip', { hasText: '18' }).click()
     const column = page.locator('.column').nth(3)
     await eventually(() => column.locator('h2').textContent()).toContain('debate-s18')
     await column.locator('.post').first().waitFor()

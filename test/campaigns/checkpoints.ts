@@ -2,13 +2,10 @@
  * A fuzz campaign on the files that a model comes in: a small checkpoint, its tokenizer with Qwen3's chat template, and an
  * adapter, one or two of their files damaged in seeded ways, then opened as the product opens them. Whatever is wrong is
  * said by a UserError, soon, and without more memory than is stated here. Writes into a folder of its own for a while.
- *
- * usage: npx tsx test/campaigns/checkpoints.ts [inputs] [seed]      (20,000 inputs take some four minutes)
  */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { adapterShape, loadAdapter, saveAdapter } from '../../src/engine/checkpoint/adapter.ts'
 import { adapterFingerprint, fingerprint } from '../../src/engine/checkpoint/fingerprint.ts'
 import { openCheckpoint, projections } from '../../src/engine/checkpoint/folder.ts'
@@ -16,22 +13,11 @@ import { UserError } from '../../src/errors.ts'
 import { type Random, random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { loadTokenizer } from '../../src/tokens/tokenizer.ts'
+import { type Campaign, type Extent, fuzz, isProgram, main } from './rounds.ts'
 
-export interface CampaignReport {
-  inputs: number
-  /** Of these, how many were refused in one sentence; the damage of the others made no difference to loading. */
-  refused: number
-  /** The longest that one input took, in milliseconds of this process. */
-  slowest: number
-  /** Resident memory at its peak above that at the start, in bytes. */
-  memory: number
-  /** What did not hold, with the input. */
-  failures: string[]
-}
-
-/** Longer than this is a hang, in milliseconds; and more than this above the start is too much memory, in bytes. */
+/** Longer than this is a hang, in milliseconds; and more than this above the start is too much memory, in MiB. */
 const SLOW = 10_000
-const LARGE = 1 << 30
+const LARGE = 1024
 
 type Files = Map<string, Buffer>
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
@@ -234,60 +220,34 @@ async function wholeFiles(folder: string): Promise<Files> {
 }
 
 /** Opens that many damaged folders of a seed. */
-export async function fuzzCheckpoints({
-  inputs,
-  seed,
-}: {
-  inputs: number
-  seed: number
-}): Promise<CampaignReport> {
+export async function fuzzCheckpoints(extent: Extent): Promise<Campaign> {
   const folder = await mkdtemp(join(tmpdir(), 'campaign-'))
-  const failures: string[] = []
-  let slowest = 0
-  let refused = 0
-  let most = 0
-  const before = process.memoryUsage.rss()
   try {
     const files = await wholeFiles(folder)
     if (await open(folder)) throw new Error('the folder was refused before anything was damaged')
     const names = [...files.keys()]
-    for (let i = 0; i < inputs; i++) {
-      const r = random('checkpoint campaign', seed, i)
+    const found = await fuzz(extent, SLOW, async (number, fail) => {
+      const r = random('checkpoint campaign', extent.seed, number)
       const hurt: Files = new Map()
       for (let n = r.next() < 0.8 ? 1 : 2; n > 0; n--) {
         const name = r.pick(names)
         hurt.set(name, damaged(r, name, files))
       }
       await writeAll(folder, hurt)
-      const fail = (what: string) =>
-        failures.push(`input ${i} of seed ${seed} (${[...hurt.keys()].join(' and ')}): ${what}`)
-      const start = process.cpuUsage()
       try {
-        if (await open(folder)) refused++
+        return (await open(folder)) ? 'refused' : 'opened all the same'
       } catch (error) {
-        fail(`thrown: ${(error as Error).stack}`)
+        fail(`${[...hurt.keys()].join(' and ')}: ${(error as Error).stack}`)
+        return 'stack'
+      } finally {
+        await writeAll(folder, new Map([...hurt.keys()].map((name) => [name, files.get(name) as Buffer])))
       }
-      const { user, system } = process.cpuUsage(start)
-      const ms = (user + system) / 1000
-      slowest = Math.max(slowest, ms)
-      if (ms > SLOW) fail(`took ${ms.toFixed(0)} ms`)
-      most = Math.max(most, process.memoryUsage.rss() - before)
-      await writeAll(folder, new Map([...hurt.keys()].map((name) => [name, files.get(name) as Buffer])))
-    }
+    })
+    if ((found.grownMiB ?? 0) > LARGE) found.failures.push(`memory grew by ${found.grownMiB} MiB`)
+    return found
   } finally {
     await rm(folder, { recursive: true })
   }
-  if (most > LARGE) failures.push(`memory grew by ${most} bytes`)
-  return { inputs, refused, slowest, memory: most, failures }
 }
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [inputs = 20_000, seed = 1] = process.argv.slice(2).map(Number)
-  const { refused, slowest, memory, failures } = await fuzzCheckpoints({ inputs, seed })
-  for (const failure of failures.slice(0, 50)) console.log(failure)
-  console.log(
-    `${inputs} inputs of seed ${seed}: ${refused} refused, ${failures.length} failures, slowest ${slowest.toFixed(0)} ms, ` +
-      `memory ${(memory / 2 ** 20).toFixed(0)} MiB above the start`,
-  )
-  process.exitCode = failures.length === 0 ? 0 : 1
-}
+if (isProgram(import.meta.url)) await main(import.meta.url, 20_000, fuzzCheckpoints)

@@ -1,8 +1,6 @@
 /**
  * A run folder that was damaged, or that came from somebody else: what is read of it is what was written, or is refused
  * in a sentence, and what goes on in it ends as if nothing had happened. Nothing is written outside of it.
- *
- *     npx tsx test/campaigns/folders.ts --rounds 5000 --seed 1
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -21,7 +19,6 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { inspect, isDeepStrictEqual } from 'node:util'
 import { UserError } from '../../src/errors.ts'
 import { type Random, random } from '../../src/random.ts'
@@ -40,7 +37,7 @@ import {
   sampleRollout,
   sampleSave,
 } from '../../src/record/testing/samples.ts'
-import { type Campaign, campaign, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, isProgram, main, type Outcome } from './rounds.ts'
 
 const record = sampleRecord()
 const jobs = planJobs(record)
@@ -250,6 +247,7 @@ const damages: Record<string, (path: string, r: Random, around: Around) => Promi
   },
   async link(path, r, { root, outside }) {
     const copy = join(root, '.copy')
+    if (`${path}/`.startsWith(`${copy}/`)) return
     await rm(copy, { recursive: true, force: true })
     await rename(path, copy)
     const targets = [outside, join(outside, 'thesis.txt'), join(outside, 'nowhere'), copy, path, '/dev/zero']
@@ -395,11 +393,7 @@ async function readableAgain(root: string): Promise<void> {
     if (what.startsWith(fileMark)) await chmod(join(root, path), 0o600)
 }
 
-export async function damagedFolders(options: {
-  seed: number
-  rounds: number
-  only?: number
-}): Promise<Campaign> {
+export async function damagedFolders(options: Extent): Promise<Campaign> {
   const templates = await makeTemplates()
   return campaign({
     ...options,
@@ -409,4 +403,4 @@ export async function damagedFolders(options: {
   })
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main(damagedFolders)
+if (isProgram(import.meta.url)) await main(import.meta.url, 5000, damagedFolders)

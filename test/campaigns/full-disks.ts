@@ -2,15 +2,12 @@
  * Disks that become full at any moment of a run: what is said is one sentence, and the same command again, once there is
  * room, ends byte for byte as if there had always been. Kept answers of an evaluation too. Each disk is a small file
  * system in memory, seen by one process alone, so Linux with `unshare` is needed, and no rights.
- *
- * usage: npx tsx test/campaigns/full-disks.ts [rounds] [seed]
  */
 import { spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { UserError } from '../../src/errors.ts'
 import { writeFileAtomic } from '../../src/files.ts'
@@ -22,16 +19,7 @@ import { isLock } from '../../src/record/lock.ts'
 import { planJobs } from '../../src/record/plan.ts'
 import { replaceFiles } from '../../src/record/staged.ts'
 import { finishSample, sampleRecord, sampleResults } from '../../src/record/testing/samples.ts'
-
-export interface CampaignReport {
-  rounds: number
-  /** Of these, how many found the disk full. */
-  full: number
-  /** The longest that a round took, in milliseconds. */
-  slowest: number
-  /** What did not hold, with the round. */
-  failures: string[]
-}
+import { type Campaign, campaignSchema, type Extent, isProgram, main, roundsOf, sumOf } from './rounds.ts'
 
 /** A round that takes longer than this hangs, in milliseconds; other work on the machine takes its part. */
 const SLOW = 60_000
@@ -79,64 +67,70 @@ async function filesOf(root: string): Promise<Record<string, string>> {
 }
 
 /** The campaign, on a file system of `DISK` bytes. */
-async function fillDisks(disk: string, rounds: number, seed: number): Promise<CampaignReport> {
-  const report: CampaignReport = { rounds, full: 0, slowest: 0, failures: [] }
+async function fillDisks(disk: string, extent: Extent): Promise<Campaign> {
+  const { seed } = extent
+  const outcomes = { 'became full': 0, 'had room': 0 }
+  const failures: string[] = []
+  let slowest = 0
   const alone = await mkdtemp(join(tmpdir(), 'campaign-disk-'))
   try {
     await writeAll(alone)
     const expected = await filesOf(alone)
-    for (let round = 0; round < rounds; round++) {
+    for (const round of roundsOf(extent)) {
       const fail = (what: unknown) => {
         const text = what instanceof Error ? (what.stack ?? what.message) : String(what)
-        report.failures.push(`round ${round} of seed ${seed}: ${text}`)
+        failures.push(`round ${round} of seed ${seed}: ${text}`)
       }
       const started = performance.now()
       const folder = join(disk, 'round')
       await mkdir(folder)
       const free = random('full-disks', seed, round).int(FREE)
       await writeFile(join(disk, 'filler'), Buffer.alloc(DISK - free))
-      await writeAll(folder).catch((error) => {
-        report.full++
-        const isSentence = error instanceof UserError && !error.message.includes('\n')
-        if (!isSentence || !/cannot be written \(ENOSPC/.test(error.message)) fail(error)
-      })
+      const came = await writeAll(folder).then(
+        () => 'had room' as const,
+        (error) => {
+          const isSentence = error instanceof UserError && !error.message.includes('\n')
+          if (!isSentence || !/cannot be written \(ENOSPC/.test(error.message)) fail(error)
+          return 'became full' as const
+        },
+      )
+      outcomes[came]++
       await rm(join(disk, 'filler'))
       await writeAll(folder).catch(fail)
-      if (!isDeepStrictEqual(await filesOf(folder), expected)) fail('the folder is another')
+      const found = await filesOf(folder)
+      const names = [...new Set([...Object.keys(found), ...Object.keys(expected)])]
+      const others = names.filter((name) => found[name] !== expected[name])
+      if (others.length > 0) fail(`the folder is another: ${others.join(', ')}`)
       await rm(folder, { recursive: true })
       const took = Math.round(performance.now() - started)
-      report.slowest = Math.max(report.slowest, took)
+      slowest = Math.max(slowest, took)
       if (took > SLOW) fail(`it took ${took} ms`)
     }
   } finally {
     await rm(alone, { recursive: true })
   }
-  return report
+  return { seed, rounds: sumOf(outcomes), outcomes, slowestMs: slowest, grownMiB: null, failures }
 }
 
 const program = fileURLToPath(import.meta.url)
 
 /** Runs the campaign in a process of its own, which alone sees its disk. */
-export async function fullDisks({ rounds, seed }: { rounds: number; seed: number }): Promise<CampaignReport> {
+export async function fullDisks(extent: Extent): Promise<Campaign> {
   const disk = await mkdtemp(join(tmpdir(), 'campaign-disk-'))
   try {
-    const inside =
-      'mount -t tmpfs -o size="$1" tmpfs "$2" && exec "$0" --import tsx "$3" --disk "$2" "$4" "$5"'
-    const command = ['sh', '-c', inside, process.execPath, `${DISK}`, disk, program, `${rounds}`, `${seed}`]
+    const inside = 'mount -t tmpfs -o size="$1" tmpfs "$2" && exec "$0" --import tsx "$3" --disk "$2" "$4"'
+    const command = ['sh', '-c', inside, process.execPath, `${DISK}`, disk, program, JSON.stringify(extent)]
     const { stdout, stderr } = spawnSync('unshare', ['--user', '--map-root-user', '--mount', ...command], {
       encoding: 'utf8',
     })
     if (stdout === '') throw new Error(`no disk could be made: ${stderr}`)
-    return JSON.parse(stdout) as CampaignReport
+    return campaignSchema.parse(JSON.parse(stdout))
   } finally {
     await rm(disk, { recursive: true })
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const isInside = process.argv[2] === '--disk'
-  const [rounds = 100, seed = 1] = process.argv.slice(isInside ? 4 : 2).map(Number)
-  const report = isInside ? await fillDisks(process.argv[3], rounds, seed) : await fullDisks({ rounds, seed })
-  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-  process.exitCode = report.failures.length === 0 ? 0 : 1
-}
+if (process.argv[2] === '--disk') {
+  const [disk, extent] = process.argv.slice(3)
+  process.stdout.write(JSON.stringify(await fillDisks(disk, JSON.parse(extent))))
+} else if (isProgram(import.meta.url)) await main(import.meta.url, 400, fullDisks)

@@ -2,21 +2,11 @@
  * A fuzz campaign on the verifier: seeded answers in many faces, replies around them, and text made of what replies
  * are made of. Each input is checked for what must hold of any: nothing is thrown, no verdict takes long or depends
  * on how a text is set or on one more space, an answer equals itself, and two values are equal both ways or neither.
- *
- * usage: npx tsx test/campaigns/grading.ts [inputs] [seed]      (20,000 inputs take about half a minute)
  */
-import { pathToFileURL } from 'node:url'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { answersEqual } from '../../src/grade/math-equal.ts'
 import { type Random, random } from '../../src/random.ts'
-
-export interface CampaignReport {
-  inputs: number
-  /** The longest that one input took, in milliseconds of this process. */
-  slowest: number
-  /** What did not hold, with the input. */
-  failures: string[]
-}
+import { type Campaign, type Extent, fuzz, isProgram, main } from './rounds.ts'
 
 /** Longer than this is too long for one verdict, in milliseconds. */
 const SLOW = 250
@@ -214,14 +204,14 @@ const spaced = (r: Random, text: string): string => text.replace(/ /g, () => (r.
 const isValue = (text: string): boolean =>
   !/[,:=<>]|\\(?:pm|geq|neq|cup|text|sum|equiv|begin|math)/.test(text)
 
-/** Checks one input, drawn from `r`; calls `fail` for each thing that does not hold. */
-function checkOne(r: Random, fail: (what: string) => void): void {
+/** Checks one input, drawn from `r`; calls `fail` for each thing that does not hold. Returns what was checked. */
+function checkOne(r: Random, fail: (what: string) => void): string {
   const kind = r.int(4)
   if (kind < 2) {
     const parts = answer(r)
     const [a, b] = [face(r, parts), face(r, parts)]
     if (!answersEqual(a, b)) fail(`one answer in two faces differs: ${JSON.stringify([a, b])}`)
-    if (kind === 0) return
+    if (kind === 0) return 'faces'
     const text = set(r, parts)
     const reply = r.pick([
       `So \\boxed{${text}}.`,
@@ -230,7 +220,7 @@ function checkOne(r: Random, fail: (what: string) => void): void {
     ])
     if (!mathGrader.grade(reply, b).correct)
       fail(`an answer is wrong by itself: ${JSON.stringify([reply, b])}`)
-    return
+    return 'an answer to itself'
   }
   if (kind === 2) {
     const [p, q] = [answer(r), answer(r)]
@@ -240,7 +230,7 @@ function checkOne(r: Random, fail: (what: string) => void): void {
     if (answersEqual(u, v) !== verdict) fail(`a verdict depends on a face: ${JSON.stringify([a, b, u, v])}`)
     if (isValue(a) && isValue(b) && answersEqual(b, a) !== verdict)
       fail(`unequal one way: ${JSON.stringify([a, b])}`)
-    return
+    return 'two answers'
   }
   const reply = soup(r, r.next() < 0.02 ? 4000 : 30)
   const gold = r.next() < 0.5 ? answer(r).join('') : soup(r, 4)
@@ -248,34 +238,11 @@ function checkOne(r: Random, fail: (what: string) => void): void {
   if (grade.correct && grade.answer === null) fail(`right without an answer: ${JSON.stringify(reply)}`)
   const other = mathGrader.grade(spaced(r, reply), spaced(r, gold))
   if (other.correct !== grade.correct) fail(`a verdict depends on a space: ${JSON.stringify([reply, gold])}`)
+  return 'soup'
 }
 
 /** Checks that many inputs of a seed. Touches nothing. */
-export function fuzzGrading({ inputs, seed }: { inputs: number; seed: number }): CampaignReport {
-  const failures: string[] = []
-  let slowest = 0
-  for (let i = 0; i < inputs; i++) {
-    const fail = (what: string) => failures.push(`input ${i} of seed ${seed}: ${what}`)
-    const start = process.cpuUsage()
-    try {
-      checkOne(random('grading campaign', seed, i), fail)
-    } catch (error) {
-      fail(`thrown: ${(error as Error).stack}`)
-    }
-    const { user, system } = process.cpuUsage(start)
-    const ms = (user + system) / 1000
-    slowest = Math.max(slowest, ms)
-    if (ms > SLOW) fail(`took ${ms.toFixed(0)} ms`)
-  }
-  return { inputs, slowest, failures }
-}
+export const fuzzGrading = (extent: Extent): Promise<Campaign> =>
+  fuzz(extent, SLOW, (number, fail) => checkOne(random('grading campaign', extent.seed, number), fail))
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [inputs = 20_000, seed = 1] = process.argv.slice(2).map(Number)
-  const { slowest, failures } = fuzzGrading({ inputs, seed })
-  for (const failure of failures.slice(0, 50)) console.log(failure)
-  console.log(
-    `${inputs} inputs of seed ${seed}: ${failures.length} failures, slowest ${slowest.toFixed(0)} ms`,
-  )
-  process.exitCode = failures.length === 0 ? 0 : 1
-}
+if (isProgram(import.meta.url)) await main(import.meta.url, 20_000, fuzzGrading)

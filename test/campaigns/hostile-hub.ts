@@ -1,19 +1,16 @@
 /**
  * A hub that answers oddly, or a network's own page in its place: what is brought from it is what it should be, or is
  * refused in a sentence. Nothing is written outside the cache, and the token goes to nobody else.
- *
- *     npx tsx test/campaigns/hostile-hub.ts --rounds 1000 --minutes 30 --seed 1
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { locateModel } from '../../src/hub/locate.ts'
 import { startFakeHub } from '../../src/hub/testing/fake-hub.ts'
 import { random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { startHostileProxy, wayOfRound, ways } from './hostile-proxy.ts'
-import { type Campaign, campaign, type Extent, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, isProgram, main, type Outcome } from './rounds.ts'
 
 const token = 'hf_never-to-be-told'
 const commit = 'a'.repeat(40)
@@ -84,4 +81,4 @@ export async function hostileHubs(extent: Extent): Promise<Campaign> {
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main(hostileHubs)
+if (isProgram(import.meta.url)) await main(import.meta.url, 1000, hostileHubs)

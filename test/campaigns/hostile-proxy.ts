@@ -144,8 +144,11 @@ export const ways: Record<string, (exchange: Exchange) => void> = {
   'silence after the head': ({ response }) => void response.writeHead(200, json).flushHeaders(),
   drip: ({ response }) => {
     response.writeHead(200, json)
-    const timer = setInterval(() => response.write(' '), 20)
-    response.on('close', () => clearInterval(timer))
+    // It may be closed already.
+    const timer = setInterval(() => {
+      if (response.destroyed) clearInterval(timer)
+      else response.write(' ')
+    }, 20)
   },
   'no HTTP': ({ request }) => void request.socket.end('SSH-2.0-OpenSSH_9.6\r\n'),
   'a large head': ({ response }) => {

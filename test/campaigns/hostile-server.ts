@@ -1,25 +1,23 @@
 /**
  * Servers that answer oddly: an OpenAI-compatible endpoint, and one of the Tinker API, behind a proxy that changes, cuts
  * and holds back what they say. Nothing of it may end in a stack or a hang, reach another server, or show a key.
- *
- *     npx tsx test/campaigns/hostile-server.ts --rounds 1000 --minutes 30 --seed 1
  */
 import { access, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { play as playBoards } from '../../src/board/play.ts'
 import { resolveProtocol } from '../../src/board/protocol.ts'
 import { board } from '../../src/board/protocols.ts'
 import { openEndpoint } from '../../src/endpoint/chat.ts'
 import { completion, startChatServer } from '../../src/endpoint/testing/chat-server.ts'
 import { openEndpointWriter } from '../../src/endpoint/writer.ts'
+import { adamStep, policyLoss } from '../../src/engine/testing/update.ts'
 import { openTinkerEngine } from '../../src/engine/tinker/index.ts'
 import { simulate } from '../../src/engine/tinker/testing/server.ts'
 import { mathGrader } from '../../src/grade/grader.ts'
 import { type Random, random } from '../../src/random.ts'
 import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
 import { type HostileProxy, startHostileProxy, wayOfRound, ways } from './hostile-proxy.ts'
-import { type Campaign, campaign, type Extent, main, type Outcome } from './rounds.ts'
+import { type Campaign, campaign, type Extent, isProgram, main, type Outcome } from './rounds.ts'
 
 const secret = 'sk-never-to-be-told'
 const names = Object.keys(ways).slice(1)
@@ -139,20 +137,8 @@ async function tinkerRound(
         advantages: tokens.map(() => 1),
       }))
       const found = [...batch.flatMap(({ logprobs }) => logprobs)]
-      const { loss } = await policy.forwardBackward(batch, {
-        kind: 'policy_gradient',
-        clipLow: 0.2,
-        clipHigh: 0.28,
-        temperature: 1,
-      })
-      const { gradNorm } = await policy.optimStep({
-        learningRate: 1e-3,
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-8,
-        weightDecay: 0,
-        maxGradNorm: 1,
-      })
+      const { loss } = await policy.forwardBackward(batch, policyLoss())
+      const { gradNorm } = await policy.optimStep(adamStep())
       await policy.save(saved)
       for (const row of await policy.logprobs(batch, { temperature: 1 })) found.push(...row)
       if ([...found, loss].some((value) => !Number.isFinite(value)) || gradNorm < 0) {
@@ -192,4 +178,4 @@ export async function hostileServers(extent: Extent): Promise<Campaign> {
   })
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main(hostileServers)
+if (isProgram(import.meta.url)) await main(import.meta.url, 1000, hostileServers)

@@ -1,28 +1,49 @@
-/** What the campaigns share: their rounds are watched for stacks, hangs, memory and files that are written outside. */
-import { lstat, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+/**
+ * What the campaigns share: their rounds are watched for stacks, hangs, memory and files that are written outside. Each is
+ * a program of its own:
+ *
+ *     npx tsx test/campaigns/NAME.ts [--rounds N] [--minutes N] [--seed N] [--only ROUND] [--store]
+ *
+ * What it found is printed; with --store it is kept too, and scripts/robustness.ts writes docs/robustness.md of what is kept.
+ */
+import { execFileSync } from 'node:child_process'
+import { appendFile, lstat, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { z } from 'zod'
 import { UserError } from '../../src/errors.ts'
 
 /** What a round came to: it went well, or was refused in this sentence. */
 export type Outcome = { kind: string; said?: string }
 
-export interface Campaign {
-  seed: number
+const count = z.number().int().nonnegative()
+export const campaignSchema = z.object({
+  seed: count,
   /** Those that were played. */
-  rounds: number
-  /** Rounds by what they came to. */
-  outcomes: Record<string, number>
-  slowestMs: number
-  /** The process's memory at its most, less what it was before. */
-  grownMiB: number
+  rounds: count,
+  /** What they came to, and how often. */
+  outcomes: z.record(z.string(), count),
+  slowestMs: z.number(),
+  /** The process's memory at its most, less what it was before; null where other processes do the work. */
+  grownMiB: z.number().nullable(),
   /** What must not be: a stack, a hang, a file outside, a secret in a sentence; with the round to do again. */
-  failures: string[]
-}
+  failures: z.array(z.string()),
+})
+export type Campaign = z.infer<typeof campaignSchema>
 
-/** Longest that nothing may happen in a round, and that a round may take. */
-const HANG = { silent: 10_000, whole: 120_000 }
+/** Campaigns that were stored, a line each. */
+export const storedCampaignSchema = campaignSchema.extend({
+  campaign: z.string(),
+  commit: z.string(),
+  minutes: z.number(),
+})
+export const storedCampaigns = fileURLToPath(new URL('../../bench/results/campaigns.jsonl', import.meta.url))
+
+/** Longest that nothing may happen in a round, and that a round may take unless told, in milliseconds. */
+const SILENT = 10_000
+const LONGEST = 120_000
 
 /** Which rounds are played. */
 export interface Extent {
@@ -35,16 +56,28 @@ export interface Extent {
   only?: number
 }
 
+/** The numbers of the rounds to play, until the time is over. */
+export function* roundsOf({ rounds, minutes = Number.POSITIVE_INFINITY, only }: Extent): Generator<number> {
+  const end = performance.now() + 60_000 * minutes
+  const last = only === undefined ? rounds : only + 1
+  for (let number = only ?? 0; number < last && performance.now() < end; number++) yield number
+}
+
+/** How many were played, by what they came to. */
+export const sumOf = (outcomes: Readonly<Record<string, number>>): number =>
+  Object.values(outcomes).reduce((sum, count) => sum + count, 0)
+
 export interface CampaignOptions extends Extent {
   /** What must be in no sentence and in no file's name. */
   secrets: readonly string[]
+  /** Longest that a round may take, in milliseconds; two minutes when left out. */
+  longest?: number
   /** One round, which writes into `folder` alone, and says when anything happens. */
   round: (number: number, folder: string, happens: () => void) => Promise<Outcome>
 }
 
 export async function campaign(options: CampaignOptions): Promise<Campaign> {
-  const { seed, rounds, minutes = Number.POSITIVE_INFINITY, only, secrets, round } = options
-  const end = performance.now() + 60_000 * minutes
+  const { seed, secrets, longest = LONGEST, round } = options
   const scratch = await mkdtemp(join(tmpdir(), 'campaign-'))
   const outcomes: Record<string, number> = {}
   const failures: string[] = []
@@ -63,13 +96,13 @@ export async function campaign(options: CampaignOptions): Promise<Campaign> {
     most = Math.max(most, process.memoryUsage().rss)
   }, 50)
   try {
-    const last = only === undefined ? rounds : only + 1
-    for (now = only ?? 0; now < last && performance.now() < end; now++) {
+    for (const number of roundsOf(options)) {
+      now = number
       const around = join(scratch, `round-${now}`)
       const folder = join(around, 'inside')
       await mkdir(folder, { recursive: true })
       const started = performance.now()
-      const outcome = await watched((happens) => round(now, folder, happens)).catch(
+      const outcome = await watched(longest, (happens) => round(number, folder, happens)).catch(
         (error: unknown): Outcome => {
           if (error instanceof UserError) return { kind: 'refused', said: error.message }
           fail(error instanceof Error ? (error.stack ?? error.message) : String(error))
@@ -106,12 +139,53 @@ export async function campaign(options: CampaignOptions): Promise<Campaign> {
     await rm(scratch, { recursive: true, force: true, maxRetries: 5 })
   }
   const grownMiB = Math.round((most - before) / 2 ** 20)
-  const done = Object.values(outcomes).reduce((sum, count) => sum + count, 0)
-  return { seed, rounds: done, outcomes, slowestMs: Math.round(slowestMs), grownMiB, failures }
+  return { seed, rounds: sumOf(outcomes), outcomes, slowestMs: Math.round(slowestMs), grownMiB, failures }
+}
+
+/**
+ * Inputs one after the other within this process, each checked by `check`, which says what was checked and calls `fail` for
+ * what did not hold. None may take more than `slow` milliseconds of this process's own time.
+ */
+export async function fuzz(
+  extent: Extent,
+  slow: number,
+  check: (number: number, fail: (what: string) => void) => string | Promise<string>,
+): Promise<Campaign> {
+  const { seed } = extent
+  const outcomes: Record<string, number> = {}
+  const failures: string[] = []
+  let slowestMs = 0
+  const before = process.memoryUsage.rss()
+  let most = before
+  for (const number of roundsOf(extent)) {
+    const fail = (what: string) => failures.push(`round ${number} of seed ${seed}: ${what}`)
+    const start = process.cpuUsage()
+    let kind = 'stack'
+    try {
+      kind = await check(number, fail)
+    } catch (error) {
+      fail(`thrown: ${(error as Error).stack}`)
+    }
+    const { user, system } = process.cpuUsage(start)
+    const ms = (user + system) / 1000
+    slowestMs = Math.max(slowestMs, ms)
+    if (ms > slow) fail(`took ${ms.toFixed(0)} ms`)
+    outcomes[kind] = (outcomes[kind] ?? 0) + 1
+    most = Math.max(most, process.memoryUsage.rss())
+  }
+  const grownMiB = Math.round((most - before) / 2 ** 20)
+  return {
+    seed,
+    rounds: sumOf(outcomes),
+    outcomes,
+    slowestMs: Math.round(slowestMs),
+    grownMiB,
+    failures,
+  }
 }
 
 /** Rejects where nothing happens for too long, by a clock that stands while this process does not get to run. */
-async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T> {
+async function watched<T>(longest: number, work: (happens: () => void) => Promise<T>): Promise<T> {
   const tick = 100
   let silent = 0
   let whole = 0
@@ -120,7 +194,7 @@ async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T>
     timer = setInterval(() => {
       silent += tick
       whole += tick
-      if (silent > HANG.silent || whole > HANG.whole) {
+      if (silent > SILENT || whole > longest) {
         reject(new Error(`it hangs: nothing for ${silent / 1000} s, after ${whole / 1000} s`))
       }
     }, tick)
@@ -135,17 +209,19 @@ async function watched<T>(work: (happens: () => void) => Promise<T>): Promise<T>
   }
 }
 
-/** Runs a campaign from the command line: --seed, --rounds, --minutes, --only; the exit code is 1 where it failed. */
-export async function main(run: (extent: Extent) => Promise<Campaign>) {
+/** Runs a campaign from the command line; the exit code is 1 where it failed. `rounds`: as many when nothing is said. */
+export async function main(url: string, rounds: number, run: (extent: Extent) => Promise<Campaign>) {
   const { values } = parseArgs({
     options: {
       seed: { type: 'string', default: '1' },
-      rounds: { type: 'string', default: '1000' },
+      rounds: { type: 'string', default: `${rounds}` },
       minutes: { type: 'string' },
       only: { type: 'string' },
+      store: { type: 'boolean', default: false },
     },
   })
   const number = (text: string | undefined) => (text === undefined ? undefined : Number(text))
+  const started = performance.now()
   const found = await run({
     seed: Number(values.seed),
     rounds: Number(values.rounds),
@@ -154,4 +230,15 @@ export async function main(run: (extent: Extent) => Promise<Campaign>) {
   })
   process.stdout.write(`${JSON.stringify(found, null, 2)}\n`)
   process.exitCode = found.failures.length === 0 ? 0 : 1
+  if (!values.store) return
+  const line: z.infer<typeof storedCampaignSchema> = {
+    campaign: basename(fileURLToPath(url), '.ts'),
+    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
+    minutes: Math.round((performance.now() - started) / 6000) / 10,
+    ...found,
+  }
+  await appendFile(storedCampaigns, `${JSON.stringify(line)}\n`)
 }
+
+/** Whether a module is the program that was started. */
+export const isProgram = (url: string): boolean => url === pathToFileURL(process.argv[1] ?? '').href

@@ -1,15 +1,13 @@
 /**
  * Several processes that want one run folder, killed at any moment: at most one of them writes it at a time, no dead one
  * keeps it, and what they leave together is byte for byte what one alone leaves.
- *
- * usage: npx tsx test/campaigns/two-writers.ts [rounds] [seed]      (50 rounds are some 300 kills)
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { UserError } from '../../src/errors.ts'
 import { random } from '../../src/random.ts'
@@ -18,17 +16,7 @@ import { openJobLog } from '../../src/record/job-log.ts'
 import { isLock } from '../../src/record/lock.ts'
 import { planJobs } from '../../src/record/plan.ts'
 import { finishSample, sampleRecord } from '../../src/record/testing/samples.ts'
-
-export interface CampaignReport {
-  rounds: number
-  kills: number
-  /** Kills of the process whose turn it was. */
-  killedWriters: number
-  /** The longest that a round took, in milliseconds, its processes' start aside. */
-  slowest: number
-  /** What did not hold, with the round. */
-  failures: string[]
-}
+import { type Campaign, type Extent, isProgram, main, roundsOf } from './rounds.ts'
 
 /** A round that takes longer than this hangs, in milliseconds. */
 const SLOW = 60_000
@@ -146,46 +134,43 @@ async function filesOf(root: string): Promise<Record<string, string>> {
   return files
 }
 
-export async function twoWriters({
-  rounds,
-  seed,
-  kills: most = 6,
-}: {
-  rounds: number
-  seed: number
-  /** Kills of a round, at most. */
-  kills?: number
-}): Promise<CampaignReport> {
+/** `kills`: of one round, at most. */
+export async function twoWriters(extent: Extent & { kills?: number }): Promise<Campaign> {
+  const { seed, kills: most = 6 } = extent
+  let rounds = 0
   const scratch = await mkdtemp(join(tmpdir(), 'campaign-writers-'))
-  const report: CampaignReport = { rounds, kills: 0, killedWriters: 0, slowest: 0, failures: [] }
+  const outcomes = { 'killed while it wrote': 0, 'killed while it waited': 0 }
+  const failures: string[] = []
+  let slowest = 0
   try {
     const alone = join(scratch, 'alone')
     await mkdir(alone)
     await write(join(alone, 'run'), join(alone, 'turn'), 0)
     const expected = await filesOf(join(alone, 'run'))
-    for (let number = 0; number < rounds; number++) {
+    for (const number of roundsOf(extent)) {
+      rounds++
       const folder = join(scratch, `round-${number}`)
       await mkdir(folder)
       const writers = await Promise.all(Array.from({ length: WRITERS + most }, startWriter))
       const started = performance.now()
-      const fail = (what: string) => report.failures.push(`round ${number} of seed ${seed}: ${what}`)
+      const fail = (what: string) => failures.push(`round ${number} of seed ${seed}: ${what}`)
       const late = setTimeout(() => {
         fail('it hangs')
         for (const { child } of writers) child.kill('SIGKILL')
       }, SLOW)
-      const { kills, killedWriters, failures, files } = await round(number, seed, folder, writers)
+      const found = await round(number, seed, folder, writers)
       clearTimeout(late)
-      report.slowest = Math.max(report.slowest, Math.round(performance.now() - started))
-      report.kills += kills
-      report.killedWriters += killedWriters
-      for (const failure of failures) fail(failure)
-      if (!isDeepStrictEqual(files, expected)) fail('the folder is not what one writer leaves')
+      slowest = Math.max(slowest, Math.round(performance.now() - started))
+      outcomes['killed while it wrote'] += found.killedWriters
+      outcomes['killed while it waited'] += found.kills - found.killedWriters
+      for (const failure of found.failures) fail(failure)
+      if (!isDeepStrictEqual(found.files, expected)) fail('the folder is not what one writer leaves')
       await rm(folder, { recursive: true })
     }
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }
-  return report
+  return { seed, rounds, outcomes, slowestMs: slowest, grownMiB: null, failures }
 }
 
 if (process.argv[2] === '--writer') {
@@ -193,9 +178,4 @@ if (process.argv[2] === '--writer') {
     void write(folder, turn, slow).then(() => process.exit(0))
   })
   process.send?.('ready')
-} else if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const [rounds = 50, seed = 1] = process.argv.slice(2).map(Number)
-  const report = await twoWriters({ rounds, seed })
-  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-  process.exitCode = report.failures.length === 0 ? 0 : 1
-}
+} else if (isProgram(import.meta.url)) await main(import.meta.url, 50, twoWriters)

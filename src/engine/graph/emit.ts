@@ -1,72 +1,9 @@
 /** Writes a graph of symbolic tensors as an ONNX model (IR version 10, opset 21 and ONNX Runtime's own operators). */
 
-import protobuf from 'protobufjs/light.js'
 import { utf8 } from '../../bytes.ts'
 import { f32ToF16 } from '../checkpoint/halves.ts'
+import { onnxBytes } from './onnx-bytes.ts'
 import { type Attribute, ELEMENT_TYPE, type Node, type Tensor, topological } from './tensor.ts'
-
-/** The part of onnx.proto that is written here; field numbers are the standard's. */
-const schema = protobuf.Root.fromJSON({
-  nested: {
-    Model: {
-      fields: {
-        irVersion: { type: 'int64', id: 1 },
-        producerName: { type: 'string', id: 2 },
-        graph: { type: 'Graph', id: 7 },
-        opsetImport: { rule: 'repeated', type: 'OperatorSet', id: 8 },
-      },
-    },
-    OperatorSet: { fields: { domain: { type: 'string', id: 1 }, version: { type: 'int64', id: 2 } } },
-    Graph: {
-      fields: {
-        node: { rule: 'repeated', type: 'Node', id: 1 },
-        name: { type: 'string', id: 2 },
-        initializer: { rule: 'repeated', type: 'TensorData', id: 5 },
-        input: { rule: 'repeated', type: 'ValueInfo', id: 11 },
-        output: { rule: 'repeated', type: 'ValueInfo', id: 12 },
-        valueInfo: { rule: 'repeated', type: 'ValueInfo', id: 13 },
-      },
-    },
-    Node: {
-      fields: {
-        input: { rule: 'repeated', type: 'string', id: 1 },
-        output: { rule: 'repeated', type: 'string', id: 2 },
-        name: { type: 'string', id: 3 },
-        opType: { type: 'string', id: 4 },
-        attribute: { rule: 'repeated', type: 'Attribute', id: 5 },
-        domain: { type: 'string', id: 7 },
-      },
-    },
-    Attribute: {
-      fields: {
-        name: { type: 'string', id: 1 },
-        f: { type: 'float', id: 2 },
-        i: { type: 'int64', id: 3 },
-        s: { type: 'bytes', id: 4 },
-        t: { type: 'TensorData', id: 5 },
-        ints: { rule: 'repeated', type: 'int64', id: 8 },
-        type: { type: 'int32', id: 20 },
-      },
-    },
-    TensorData: {
-      fields: {
-        dims: { rule: 'repeated', type: 'int64', id: 1 },
-        dataType: { type: 'int32', id: 2 },
-        name: { type: 'string', id: 8 },
-        rawData: { type: 'bytes', id: 9 },
-        externalData: { rule: 'repeated', type: 'Entry', id: 13 },
-        dataLocation: { type: 'int32', id: 14 },
-      },
-    },
-    Entry: { fields: { key: { type: 'string', id: 1 }, value: { type: 'string', id: 2 } } },
-    ValueInfo: { fields: { name: { type: 'string', id: 1 }, type: { type: 'ValueType', id: 2 } } },
-    ValueType: { fields: { tensorType: { type: 'TensorType', id: 1 } } },
-    TensorType: { fields: { elemType: { type: 'int32', id: 1 }, shape: { type: 'TensorShape', id: 2 } } },
-    TensorShape: { fields: { dim: { rule: 'repeated', type: 'Dimension', id: 1 } } },
-    Dimension: { fields: { dimValue: { type: 'int64', id: 1 }, dimParam: { type: 'string', id: 2 } } },
-  },
-})
-const Model = schema.lookupType('Model')
 
 const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, ints: 7 }
 const EXTERNAL = 1
@@ -159,7 +96,7 @@ export function emit(
       valueInfo: namesSizes ? between.map((tensor) => valueInfo(nameOf(tensor), tensor)) : [],
     },
   }
-  return Model.encode(Model.fromObject(message)).finish()
+  return onnxBytes(message)
 }
 
 function outputNames({ outputs, outputNumbers }: Node, nameOf: (tensor: Tensor) => string): string[] {

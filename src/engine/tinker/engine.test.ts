@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { LostError, UserError } from '../../errors.ts'
 import { writeTinyModel } from '../../selftest/tiny-model.ts'
-import type { AdamOptions, Engine, LoraOptions, Policy, PolicyDatum, PolicyLoss } from '../contract.ts'
+import type { Engine, LoraOptions, Policy, PolicyDatum } from '../contract.ts'
 import { openOnnxEngine } from '../onnx/index.ts'
+import { adamStep, policyLoss } from '../testing/update.ts'
 import { openTinkerEngine, type TinkerEngineOptions } from './index.ts'
 import { type Fault, type Simulation, type SimulationOptions, scratch, simulate } from './testing/server.ts'
 
@@ -49,15 +50,8 @@ async function open(servers: Simulation[], options: Partial<TinkerEngineOptions>
 const engineOn = async (options: Partial<SimulationOptions> = {}) => open([await server(options)])
 
 const lora: LoraOptions = { rank: 2, alpha: 32, seed: 17 }
-const loss: PolicyLoss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 1 }
-const adam: AdamOptions = {
-  learningRate: 1e-2,
-  beta1: 0.9,
-  beta2: 0.999,
-  epsilon: 1e-8,
-  weightDecay: 0,
-  maxGradNorm: 0.5,
-}
+const loss = policyLoss()
+const adam = adamStep({ learningRate: 1e-2, maxGradNorm: 0.5 })
 const options = { maxTokens: 6, temperature: 1, topP: 1, stop: [2] }
 const requests = [
   { prompt: [5, 9, 30, 41], seeds: [11, 12, 13] },

@@ -339,6 +339,8 @@ function metricsOf(
     learningRate: made.learningRate,
     clippedShare: 0,
     logprobDrift: 1e-7,
+    entropy: 0.2 + 0.3 / step,
+    kl: step % 5 === 0 ? 1e-3 * step : null,
     replyChars: counts.replyChars,
     repliesCut: counts.repliesCut,
     sampledTokens: sampled,

@@ -31,7 +31,8 @@ async function python(): Promise<string> {
   const venv = join(home, 'venv')
   const program = join(venv, 'bin/python')
   const isWhole =
-    existsSync(program) && spawnSync(program, ['-c', 'import trl, gguf, llama_cpp']).status === 0
+    existsSync(program) &&
+    spawnSync(program, ['-c', 'import trl, gguf, llama_cpp, inspect_ai, duckdb, pyarrow']).status === 0
   if (!isWhole) {
     await mkdir(home, { recursive: true })
     await execute('python3', ['-m', 'venv', venv])
@@ -48,7 +49,7 @@ export const peersPython = (): Promise<string> => {
 
 /** Asks one of the scripts beside this file; `tensors` are the tensors that it wrote beside its answer. */
 export async function ask<T>(
-  script: 'peers.py' | 'trl_update.py',
+  script: 'peers.py' | 'trl_update.py' | 'exports.py',
   command: string | null,
   request: object,
 ): Promise<{ answer: T; tensors: Map<string, Float32Array> }> {

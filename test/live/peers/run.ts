@@ -21,9 +21,13 @@ import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
 import { defaultLimits } from '../../../src/engine/onnx/limits.ts'
 import { loraPolicy } from '../../../src/engine/onnx/policy.ts'
 import { openLogits } from '../../../src/engine/onnx/testing/logits.ts'
+import { adamStep } from '../../../src/engine/testing/update.ts'
+import { exportRun } from '../../../src/exports/index.ts'
+import type { Results } from '../../../src/record/results.ts'
 import type { TemplateArguments } from '../../../src/tokens/template.ts'
 import { loadTokenizer } from '../../../src/tokens/tokenizer.ts'
 import { policyBatch } from '../../../src/train/grpo.ts'
+import { threeArms, writeSyntheticRun } from '../../../src/view/testing/synthetic-run.ts'
 import { ask, peersPython, questions, smolLm2, tokenizerFolder } from './peers.ts'
 import { speed } from './speed.ts'
 
@@ -257,14 +261,7 @@ async function greedy(): Promise<void> {
 
 /** One GRPO update from TRL's rollouts, and the saved adapter in PEFT. */
 async function grpo(): Promise<void> {
-  const adam = {
-    learningRate: 1e-3,
-    beta1: 0.9,
-    beta2: 0.999,
-    epsilon: 1e-8,
-    weightDecay: 0,
-    maxGradNorm: 1,
-  }
+  const adam = adamStep()
   const settings = { temperature: 0.9, clipLow: 0.2, clipHigh: 0.28 }
   const scratch = await mkdtemp(join(tmpdir(), 'peers-adapters-'))
   for (const name of models) {
@@ -343,10 +340,44 @@ async function cache(): Promise<void> {
   report(status === 0 && passed === '1', "the hub's cache in huggingface_hub", `${passed} test passed`)
 }
 
+/** A run's exports, as Inspect, DuckDB and pyarrow read them. */
+async function exports(): Promise<void> {
+  const scratch = await mkdtemp(join(tmpdir(), 'exports-'))
+  const run = join(scratch, 'run')
+  await writeSyntheticRun(run, { holdout: 30, train: 24, steps: 4, problemsPerStep: 3, arms: threeArms })
+  const [logs, tables] = [join(scratch, 'inspect'), join(scratch, 'parquet')]
+  const written = await exportRun(run, 'inspect', logs)
+  await exportRun(run, 'parquet', tables)
+  const { answer } = await ask<{
+    accuracy: Record<string, [said: number, mean: number]>
+    finals: Record<string, number>
+    rows: number
+    steps: number
+  }>('exports.py', null, { inspect: logs, parquet: tables })
+  const results = JSON.parse(await readFile(join(run, 'results.json'), 'utf8')) as Results
+  const passAt1 = Object.entries(results.arms).flatMap(([arm, found]) =>
+    (found?.seeds ?? []).map((seed, s) => [`${arm}-s${seed}`, found!.perSeed[s]] as const),
+  )
+  const near = (a: number | undefined, b: number) => a !== undefined && Math.abs(a - b) < 1e-9
+  const logged = passAt1.filter(([job, value]) => answer.accuracy[job]?.every((one) => near(one, value)))
+  report(
+    logged.length === passAt1.length && Object.keys(answer.accuracy).length === written.length,
+    "evaluations in Inspect's reader",
+    `accuracy of ${logged.length} of ${passAt1.length} trainings is pass@1, of ${written.length} logs`,
+  )
+  const queried = passAt1.filter(([job, value]) => near(answer.finals[job], value))
+  report(
+    queried.length === passAt1.length && answer.steps === passAt1.length * 4,
+    'Parquet in DuckDB and pyarrow',
+    `mean of ${queried.length} of ${passAt1.length} trainings is pass@1, of ${answer.rows} posts and ${answer.steps} steps`,
+  )
+  await rm(scratch, { recursive: true })
+}
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are what it removes
 const stripAnsi = (text: string) => text.replace(/\u001b\[\d+m/g, '')
 
-const checks = { tokens, thinking, logits, adapters, greedy, grpo, cache, speed }
+const checks = { tokens, thinking, logits, adapters, greedy, grpo, cache, exports, speed }
 const asked = process.argv.slice(2)
 for (const name of asked) {
   if (!Object.hasOwn(checks, name)) {

@@ -1,6 +1,7 @@
 /** Our side of the speed comparison, in a process of its own so that its peak of memory is its own. See run.ts. */
 
 import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
+import { policyLoss } from '../../../src/engine/testing/update.ts'
 import { seedsOf } from '../../../src/random.ts'
 import { type SpeedRequest, seconds } from './speed.ts'
 
@@ -35,7 +36,7 @@ const data = request.trainPrompts.map((prompt, i) => {
     advantages: completion.map(() => (i % 2 === 0 ? 1e-3 : -1e-3)),
   }
 })
-const loss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature: 0.9 } as const
+const loss = policyLoss(0.9)
 const training = await seconds(request.rounds, () => policy.forwardBackward(data, loss))
 await engine.close()
 process.stdout.write(

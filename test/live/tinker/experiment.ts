@@ -1,5 +1,8 @@
-/** The experiment of `npm run test:tinker`: the whole of it, cut down. Temperature and alpha are what servers have. */
-import { defineExperiment, grpo, wordProblems } from '../../../src/index.ts'
+/**
+ * The experiment of `npm run test:tinker`: the whole of it, cut down, with writers that learn by re-scoring. Temperature and
+ * alpha are what servers have.
+ */
+import { board, defineExperiment, grpo, leaveOneOut, own, shared, wordProblems } from '../../../src/index.ts'
 
 const sampling = { temperature: 1, topP: 1 }
 
@@ -11,6 +14,10 @@ export default defineExperiment({
   sampling: {
     train: { trained: sampling, context: sampling },
     evaluation: { ...sampling, topP: 0.95 },
+  },
+  arms: {
+    baseline: { protocol: board({ reads: own }) },
+    writers: { protocol: board({ reads: shared }), credit: leaveOneOut({ by: 'rescore' }) },
   },
   evaluation: { baseRuns: 1, problemsAtOnce: 6 },
   seeds: [17],

@@ -14,9 +14,15 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { type PlayOptions, play } from '../../../src/board/play.ts'
+import { policyWriter, type Rollout } from '../../../src/board/policy-writer.ts'
 import { notePrompt } from '../../../src/board/prompts.ts'
-import type { Policy, PolicyDatum, Sequence } from '../../../src/engine/contract.ts'
+import { resolveProtocol, sharedPolicy } from '../../../src/board/protocol.ts'
+import { board } from '../../../src/board/protocols.ts'
+import { shared } from '../../../src/board/sights.ts'
+import type { Engine, Policy, PolicyDatum, Sequence } from '../../../src/engine/contract.ts'
 import { openOnnxEngine } from '../../../src/engine/onnx/index.ts'
+import { adamStep, policyLoss } from '../../../src/engine/testing/update.ts'
 import { openClient } from '../../../src/engine/tinker/client.ts'
 import { openTinkerEngine } from '../../../src/engine/tinker/index.ts'
 import { openServer } from '../../../src/engine/tinker/server.ts'
@@ -25,8 +31,11 @@ import { mathGrader } from '../../../src/grade/grader.ts'
 import { builtInModel } from '../../../src/platform/machine.ts'
 import { readProgress } from '../../../src/record/job-log.ts'
 import { resultsSchema } from '../../../src/record/results.ts'
+import { clues } from '../../../src/tasks/clues.ts'
 import { wordProblems } from '../../../src/tasks/word-problems.ts'
+import { leaveOneOut } from '../../../src/train/credit/index.ts'
 import { policyBatch } from '../../../src/train/grpo.ts'
+import { creditTools } from '../../../src/train/tools.ts'
 import { type SkyRl, skyrl } from './skyrl.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -166,6 +175,42 @@ async function numbers(url: string, scratch: string): Promise<void> {
   await own.close()
 }
 
+/** Credit by re-scoring, asked of the server that wrote the boards and of the built-in engine about the same boards. */
+async function credit(url: string): Promise<void> {
+  const server = await openTinkerEngine({ urls: [url], model, tokenizer: model })
+  const own = await openOnnxEngine({ model, threads: 1 })
+  const protocol = resolveProtocol(board({ reads: shared }), { copies: 4, noteTokens: 24, replyTokens: 24 })
+  const text = { maxTokens: 24, temperature: 1, topP: 1 }
+  const playing: PlayOptions = { protocol, sampling: [text, text], grader: mathGrader, seed: [17] }
+  const { train } = await clues({ train: 12, holdout: 1 }).load()
+  const toolsOf = async (engine: Engine) => {
+    const policy = await engine.createPolicy()
+    const authors = new Map([[sharedPolicy, { ...engine, policy }]])
+    const writer = policyWriter(authors, { readTokens: null })
+    return { writer, ...creditTools({ ...playing, writer, authors, readTokens: null }) }
+  }
+  const theirs = await toolsOf(server)
+  const ours = await toolsOf(own)
+  const { played } = await play<Rollout>(
+    theirs.writer,
+    train.map((problem) => ({ problem })),
+    playing,
+  )
+  const rule = leaveOneOut({ by: 'rescore' })
+  const [a, b] = [await rule.assign(played, theirs.tools), await rule.assign(played, ours.tools)]
+  const paid = ({ credits }: typeof a) => credits.map(([notes]) => notes.map(Number))
+  const credited = flat(paid(a)).filter((each) => each !== 0).length
+  const difference = largest(paid(a), paid(b))
+  const sizes = largest([a.effective ?? []], [b.effective ?? []])
+  report(
+    credited > 0 && difference <= 1e-3 && sizes <= 1e-2,
+    'credit by re-scoring',
+    `${credited} of ${12 * 4} notes are paid; largest difference ${small(difference)}, of effective samples ${small(sizes)}`,
+  )
+  await server.close()
+  await own.close()
+}
+
 /** The same update on both, and how it moved the log-probabilities. */
 async function update(
   theirs: Policy,
@@ -177,20 +222,8 @@ async function update(
 ): Promise<void> {
   const step = async (policy: Policy) => {
     const before = await policy.logprobs(sequences, { temperature: 1 })
-    const { loss } = await policy.forwardBackward(batch, {
-      kind: 'policy_gradient',
-      clipLow: 0.2,
-      clipHigh: 0.28,
-      temperature: 1,
-    })
-    const { gradNorm } = await policy.optimStep({
-      learningRate: 1e-3,
-      beta1: 0.9,
-      beta2: 0.999,
-      epsilon: 1e-8,
-      weightDecay: 0,
-      maxGradNorm,
-    })
+    const { loss } = await policy.forwardBackward(batch, policyLoss())
+    const { gradNorm } = await policy.optimStep(adamStep({ maxGradNorm }))
     const after = await policy.logprobs(sequences, { temperature: 1 })
     const change = flat(after).map((value, i) => value - flat(before)[i])
     return { loss, gradNorm, change }
@@ -318,6 +351,7 @@ async function main(): Promise<void> {
     await server.start()
     await capabilities(server.url)
     await numbers(server.url, scratch)
+    await credit(server.url)
     await experiment(server, scratch)
   } finally {
     await server.kill()

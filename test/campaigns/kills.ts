@@ -1,0 +1,151 @@
+/**
+ * Runs of the command line, killed: at one of their writes, in the middle of one, at any moment, by Ctrl-C or by a system
+ * that shuts down. The same command goes on each time, and in the end the folder is, timings aside, byte for byte that of a
+ * run which nothing stopped.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Random, random } from '../../src/random.ts'
+import { readResults } from '../../src/record/folder.ts'
+import { type Results, withoutTimings } from '../../src/record/results.ts'
+import { writeTinyModel } from '../../src/selftest/tiny-model.ts'
+import { type Campaign, campaign, type Extent, isProgram, main, type Outcome } from './rounds.ts'
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const cli = here('../../src/cli/main.ts')
+const dies = here('dies.ts')
+/** A run of this experiment writes some 380 times. */
+const experimentText = (model: string) => `
+import { tinyExperiment } from ${JSON.stringify(here('../../src/experiment/testing/tiny-experiment.ts'))}
+export default tinyExperiment(${JSON.stringify(model)}, { seeds: [17], evaluation: { baseRuns: 1, problemsAtOnce: 4 } })
+`
+
+/** Timings, and the checksums of what holds some. */
+const timed =
+  /"(seconds|minutes|finishedAt|writtenAt|startedAt)":\s*(\{[^{}]*\}|[^,}]*)|"(metrics|seal)":\s*"[0-9a-f]{64}"|"metrics":\s*\d+/g
+
+/** What a run leaves, timings aside. */
+async function filesOf(root: string): Promise<Record<string, string>> {
+  const files: Record<string, string> = {}
+  for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
+    // Pages are made of the rest, and tell minutes.
+    if (!entry.isFile() || /^(?:\.lock|report\.html$|table\.md$)/.test(entry.name)) continue
+    const path = join(entry.parentPath, entry.name)
+    const text = await readFile(path, 'latin1')
+    const isTimed = entry.name === 'progress.json' || entry.name === 'metrics.jsonl'
+    files[path.slice(root.length + 1)] =
+      entry.name === 'results.json'
+        ? JSON.stringify(withoutTimings((await readResults(root)) as Results))
+        : isTimed
+          ? text.replace(timed, '')
+          : text
+  }
+  return files
+}
+
+/** Around the place where two texts part. */
+function firstDifference(found = 'it is not there', expected = 'it is there'): string {
+  let at = 0
+  while (at < found.length && found[at] === expected[at]) at++
+  const around = (text: string) => JSON.stringify(text.slice(Math.max(0, at - 60), at + 60))
+  return `${around(found)}, and ${around(expected)} in a run that nothing stopped`
+}
+
+/** Longest that one start may take, in milliseconds: some two seconds where nothing else runs. */
+const LONGEST = 120_000
+/** Starts of one run that are killed. */
+const KILLS = 8
+
+type Ending = { code: number | null; signal: NodeJS.Signals | null; said: string }
+
+function start(args: readonly string[], point?: string): { child: ChildProcess; ended: Promise<Ending> } {
+  const loaded = point === undefined ? [] : ['--import', dies]
+  const child = spawn(process.execPath, ['--import', 'tsx', ...loaded, cli, 'run', ...args], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, DIES: point ?? '' },
+  })
+  let said = ''
+  child.stderr?.on('data', (text) => {
+    said += text
+  })
+  const late = setTimeout(() => child.kill('SIGABRT'), LONGEST)
+  const ended = once(child, 'close').then(([code, signal]) => {
+    clearTimeout(late)
+    if (signal === 'SIGABRT') throw new Error(`it hangs: ${said}`)
+    return { code, signal, said }
+  })
+  return { child, ended }
+}
+
+/** A sentence, or nothing: no trace of where in the program it was. */
+const hasStack = (said: string) => /^\s+at .+:\d+:\d+/m.test(said)
+
+/** Starts the run once more and kills it in one of the ways; tells in which, or that it came to its end before. */
+async function startAndKill(r: Random, out: string, args: readonly string[]): Promise<string> {
+  const isAtWrite = r.next() < 0.7
+  const where = r.pick(['before', 'within', 'after'])
+  const signal = r.pick(['SIGKILL', 'SIGKILL', 'SIGTERM', 'SIGINT'] as const)
+  const { child, ended } = start(
+    [...args, '--out', out],
+    isAtWrite ? `${1 + r.int(120)} ${where}` : undefined,
+  )
+  let timer: NodeJS.Timeout | undefined
+  if (!isAtWrite) timer = setTimeout(() => child.kill(signal), 400 + r.int(4000))
+  const { code, signal: by, said } = await ended
+  clearTimeout(timer)
+  if (hasStack(said)) throw new Error(`a stack: ${said}`)
+  if (code === 0) return 'came to its end'
+  if (by === 'SIGKILL') return isAtWrite ? `killed ${where} a write` : 'killed at any moment'
+  // Before the program has begun to listen, a signal ends it as it ends any.
+  if (code === 130 || code === 143 || by === signal) return `stopped by ${signal}`
+  throw new Error(`it ended with ${code ?? by}: ${said}`)
+}
+
+export async function kills(extent: Extent): Promise<Campaign> {
+  const around = await mkdtemp(join(tmpdir(), 'campaign-kills-'))
+  const counts: Record<string, number> = {}
+  try {
+    const model = join(around, 'model')
+    await writeTinyModel(model, 1)
+    const file = join(around, 'experiment.ts')
+    await writeFile(file, experimentText(model))
+    const alone = join(around, 'alone')
+    const { code, said } = await start([file, '--out', alone]).ended
+    if (code !== 0) throw new Error(`the run that nothing stops ends with ${code}: ${said}`)
+    const expected = await filesOf(alone)
+
+    const round = async (number: number, folder: string, happens: () => void): Promise<Outcome> => {
+      const r = random('kills', extent.seed, number)
+      const out = join(folder, 'run')
+      const args = [file, ...(r.next() < 0.2 ? ['--jobs', '2'] : [])]
+      const beat = setInterval(happens, 1000)
+      try {
+        for (let nth = 0; nth < KILLS; nth++) {
+          const how = await startAndKill(r, out, args)
+          counts[how] = (counts[how] ?? 0) + 1
+          if (how === 'came to its end') break
+        }
+        const last = await start([...args, '--out', out]).ended
+        if (last.code !== 0) throw new Error(`the last run ends with ${last.code}: ${last.said}`)
+      } finally {
+        clearInterval(beat)
+      }
+      const found = await filesOf(out)
+      for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {
+        if (found[name] !== expected[name])
+          throw new Error(`${name}: ${firstDifference(found[name], expected[name])}`)
+      }
+      return { kind: 'as if nothing had stopped it' }
+    }
+    const found = await campaign({ ...extent, secrets: [], longest: (KILLS + 1) * LONGEST, round })
+    return { ...found, outcomes: { ...found.outcomes, ...counts }, grownMiB: null }
+  } finally {
+    await rm(around, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+if (isProgram(import.meta.url)) await main(import.meta.url, 50, kills)
