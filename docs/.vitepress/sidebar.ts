@@ -48,6 +48,7 @@ export const sidebar: Chapter[] = [
       page('The run folder', 'run-folder'),
       page('results.json', 'results'),
       page('Reports and dashboard', 'seeing-a-run'),
+      page('The playground', 'playground'),
       page('The verdict', 'verdict'),
       page('Credit', 'credit'),
       page('Worlds', 'worlds'),
