@@ -9,7 +9,7 @@
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { readJsonFile } from '../src/files.ts'
-import { alignedRows } from '../src/report/table.ts'
+import { alignedRows } from '../src/report/layout.ts'
 import { replaceSections, table } from './markdown.ts'
 import { versionOneLines, versionOneSchema, versionOneTable } from './version-1.ts'
 

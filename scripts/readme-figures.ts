@@ -34,11 +34,11 @@ const rows = bench.phases.map(({ phase, seconds, tokens, what }) => [
   median(seconds).toFixed(3),
   tokens === 0 ? '' : `${Math.round(tokens / median(seconds))} ${what}`,
 ])
-// What a person reads first: what it was, the two sentences, the arms. What they rest on comes after.
-const [what, sentences, arms] = tableText(results).split('\n\n')
+// What a person reads first: the two sentences, what it was, the arms. What they rest on comes after.
+const [sentences, what, arms] = tableText(results).split('\n\n')
 
 await replaceSections(join(root, 'README.md'), {
-  result: ['```text', what, '', sentences, '', arms, '```'].join('\n'),
+  result: ['```text', sentences, '', what, '', arms, '```'].join('\n'),
 })
 await replaceSections(join(root, 'docs/engine.md'), {
   speed: `${bench.machine.threads} cores of an ${bench.machine.processor}, Node ${bench.versions.node.slice(1)}, onnxruntime-node ${bench.versions['onnxruntime-node']} (\`npm run bench\`; medians; peak memory ${bench.peakMiB.toFixed(0)} MiB). One step of the default experiment is

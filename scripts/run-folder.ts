@@ -8,7 +8,13 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { writeFileAtomic } from '../src/files.ts'
 import { influenceSchema } from '../src/record/influence.ts'
-import { metricsSchema, progressSchema, recordSchema, rolloutSchema } from '../src/record/schema.ts'
+import {
+  metricsSchema,
+  notesSchema,
+  progressSchema,
+  recordSchema,
+  rolloutSchema,
+} from '../src/record/schema.ts'
 import { table } from './markdown.ts'
 
 /** What of JSON Schema the run folder's schemas use. */
@@ -148,6 +154,7 @@ const experiment: Words = {
   'identity.arms.*.policies.*.adapter': 'Where it starts, by its fingerprint; null: at the model itself.',
   'identity.arms.*.policies.*.trained': 'Whether it learns.',
   arms: 'Those that are compared now, in order.',
+  came: 'All arms that the run has had, in the order in which they came; absent: the baseline, then `arms`.',
   baseline: 'The arm that others are compared with unless other pairs are named.',
   'contrasts[].arm': 'The pairs: this arm',
   'contrasts[].against': '... against this one.',
@@ -156,6 +163,10 @@ const experiment: Words = {
   'looks.first': 'With `--until-resolved`: the seeds at the first look.',
   'looks.maxSeeds': 'Seeds an arm at which it ends.',
   model: "The model's name.",
+  command:
+    'The command line that made it, which `run FOLDER` gives again; absent where a program made the run.',
+  'command.file': 'The experiment file as it was named; null: the built-in experiment.',
+  'command.flags': "The flags that say what is run, each time's over those before.",
   versions: 'Of everything, Node too.',
   machine: 'Processor, cores, memory, system.',
   history: 'What happened to this run that its configuration does not say.',
@@ -202,6 +213,9 @@ const metrics: Words = {
   clippedShare: 'Share of tokens whose ratio was clipped; 0 on-policy.',
   logprobDrift:
     'Mean difference of log-probabilities when sampled and when scored. Rounding alone: near 0, or something is wrong.',
+  entropy:
+    'Entropy of what trained policies draw in trained rounds, in nats a token, estimated from what they drew; null where the engine does not tell.',
+  kl: 'Distance from where training started, KL(now || start) in nats a token of replies, before the update; null in steps that do not measure it.',
   replyChars: 'Mean length of a reply, in characters.',
   repliesCut: 'Share of replies ended by the token limit.',
   sampledTokens: 'Completion tokens sampled,',
@@ -253,6 +267,11 @@ const influence: Words = {
     'Log-probability of that post with the note, less without it, in nats: above 0 where the note made it likelier.',
 }
 
+const notes: Words = {
+  note: 'Free text.',
+  tags: 'Different words, in the order in which they were given.',
+}
+
 /** The whole page. */
 export function runFolderPage(): string {
   return `# The run folder
@@ -279,6 +298,7 @@ runs/NAME/
       adapter_config.json, adapter_model.safetensors       the adapter, in PEFT's layout
       optimizer.json, optimizer.safetensors                the optimiser's state
   results.json              what was found
+  notes.json                what a person says of it
   report.html, table.md, post.md                           the same for people
   tensorboard/              with \`--log tensorboard\`
 \`\`\`
@@ -314,6 +334,12 @@ ${fieldTable('rollouts.jsonl', rolloutSchema, rollouts)}
 A line for each held-out problem. It is no part of the job: it can be deleted and measured again.
 
 ${fieldTable('influence.jsonl', influenceSchema, influence)}
+
+## notes.json
+
+What a person says of the run, in the dashboard. It is no part of what was found.
+
+${fieldTable('notes.json', notesSchema, notes)}
 
 ## results.json
 

@@ -19,7 +19,20 @@ describe('docs/api.md', () => {
     expect(evaluate(code)).toEqual(evaluate(value))
   })
 
-  it('has examples', () => {
+  const programs = [...page.matchAll(/<!-- runs -->\n```ts\n(.*?)```/gs)].map(([, code]) => code)
+  it.each(programs)('has a program that runs: %s', async (code) => {
+    const said: unknown[][] = []
+    const scope = { ...api, console: { log: (...what: unknown[]) => said.push(what) } }
+    const AsyncFunction = (async () => {}).constructor as FunctionConstructor
+    await new AsyncFunction(...Object.keys(scope), code)(...Object.values(scope))
+    expect(said.map(([step]) => step)).toEqual([1, 2])
+    for (const [, reward, text, credit] of said) {
+      expect([typeof reward, typeof text, typeof credit]).toEqual(['number', 'string', 'number'])
+    }
+  })
+
+  it('has examples and a program', () => {
+    expect(programs).toHaveLength(1)
     expect(examples.length).toBeGreaterThan(20)
   })
 })

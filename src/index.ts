@@ -20,6 +20,7 @@ export type { Episode, Post, Ref } from './board/types.ts'
 export type * from './engine/contract.ts'
 export { UserError } from './errors.ts'
 export type { Arm, ArmChoices } from './experiment/arms.ts'
+export { type ArmsCompared, type Chosen, type ComparedArm, compareArms } from './experiment/compare.ts'
 export { defineExperiment, type Experiment, type ExperimentChoices } from './experiment/config.ts'
 export { referenceSettings, type Settings, smallPolicySettings } from './experiment/defaults.ts'
 export { openEngine } from './experiment/engine.ts'
@@ -44,6 +45,7 @@ export { answersEqual, mathEqual } from './grade/math-equal.ts'
 export type { Grade, Grader } from './grade/types.ts'
 export { type Results, resultsSchema, withoutTimings } from './record/results.ts'
 export type { MetricsLine, RolloutLine } from './record/schema.ts'
+export { explain, glossary } from './report/glossary.ts'
 export { writeReport } from './report/html.ts'
 export { post } from './report/post.ts'
 export { tableMarkdown, tableText } from './report/table.ts'
@@ -59,6 +61,7 @@ export { wordProblems } from './tasks/word-problems.ts'
 export {
   type Assigned,
   type Credit,
+  type EpisodeCredit,
   leaveOneOut,
   mix,
   ownAnswer,
@@ -68,6 +71,20 @@ export {
   type Tools,
   team,
 } from './train/credit/index.ts'
-export { groupAdvantages, groupsOf, policyBatch } from './train/grpo.ts'
-export { type StepMetrics, trainSteps } from './train/loop.ts'
+export {
+  type Group,
+  groupAdvantages,
+  groupsOf,
+  linearDecay,
+  policyBatch,
+  type RoundGroup,
+  scaledAdvantages,
+} from './train/grpo.ts'
+export {
+  type LoopOptions,
+  type Step,
+  type StepMetrics,
+  type TrainSampling,
+  trainSteps,
+} from './train/loop.ts'
 export { grpo, type TrainOptions } from './train/options.ts'

@@ -78,6 +78,7 @@ describe('own-task.ts', () => {
     const { results, played } = await run('experiments/own-task', 'recipe')
     expect(results.failed).toEqual([])
     expect(results.task).toEqual({ name: 'free seats', train: 16, holdout: 4 })
+    expect(results.checks.overOptimisation).toMatchObject({ proxy: null, overOptimised: false })
     expect(played.every(({ problem }) => problem.question.startsWith('A train has'))).toBe(true)
   })
 })
@@ -149,6 +150,9 @@ it('partial-reward.ts pays replies between 0 and 1, and counts right and wrong',
   const paid = trained.flatMap(({ credit }) => credit?.[1] ?? [])
   expect(paid.length).toBe(4 * 2 * 2)
   expect(paid.every((one) => one !== null && one >= 0 && one <= 1)).toBe(true)
+  // What some of them earned is neither 0 nor 1: the reward is a proxy of being right, and the checks name it.
+  expect(paid.some((one) => one! > 0 && one! < 1)).toBe(true)
+  expect(results.checks.overOptimisation).toMatchObject({ proxy: 'closeness', overOptimised: null })
 })
 
 it('docs/examples/training-loop.ts trains and ends by itself', async () => {

@@ -14,6 +14,7 @@ export const sidebar: Chapter[] = [
       page('What it is', ''),
       page('Ten minutes', 'getting-started'),
       page('How it works', 'how-it-works'),
+      page('In the browser', 'playground'),
       page('Questions', 'faq'),
       page('Glossary', 'glossary'),
     ],
@@ -44,11 +45,12 @@ export const sidebar: Chapter[] = [
   {
     text: 'Look it up',
     items: [
+      page('The command line', 'command-line'),
       page('The API', 'api'),
       page('The run folder', 'run-folder'),
       page('results.json', 'results'),
       page('Reports and dashboard', 'seeing-a-run'),
-      page('The playground', 'playground'),
+      page('To and from other tools', 'exports'),
       page('The verdict', 'verdict'),
       page('Credit', 'credit'),
       page('Worlds', 'worlds'),
@@ -62,7 +64,9 @@ export const sidebar: Chapter[] = [
       page('Models, problems, endpoints', 'models'),
       page('The built-in engine', 'engine'),
       page('GPUs', 'gpu'),
+      page('Browsers', 'browser'),
       page('Servers', 'tinker'),
+      page('What can go wrong', 'robustness'),
     ],
   },
   {

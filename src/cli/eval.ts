@@ -1,20 +1,26 @@
 /** `message-board eval`: plays protocols without training and prints what readers did. */
 import { join } from 'node:path'
 import { shownAddress } from '../address.ts'
+import { protocolRecord } from '../board/protocol.ts'
 import { board } from '../board/protocols.ts'
 import { sights } from '../board/sights.ts'
 import { UserError } from '../errors.ts'
 import { type Arm, resolveArm } from '../experiment/arms.ts'
 import { type Experiment, noSuchArm } from '../experiment/config.ts'
 import { type EndpointChoice, type Evaluation, evaluateModel } from '../experiment/evaluate.ts'
-import { three } from '../report/rows.ts'
+import type { CheckLine } from '../report/checks.ts'
+import { alignedRows, type Line, line, wrapped } from '../report/layout.ts'
+import { difference, level, three } from '../report/numbers.ts'
+import { bracketed, MARKED, threeOrDash } from '../report/rows.ts'
+import { seesItselfAlone } from '../report/second-try.ts'
+import { checkRows, explainedLines } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
-import { type ExperimentFlags, withFlags } from './flags.ts'
+import { type ExperimentFlags, type OutputFlags, withFlags } from './flags.ts'
 import { downloadProgress, evaluationProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
-import { print, printJson, say } from './terminal.ts'
+import { lineWidth, printJson, printLines, say } from './terminal.ts'
 
-export interface EvalFlags extends ExperimentFlags {
+export interface EvalFlags extends ExperimentFlags, OutputFlags {
   adapter?: string
   endpoint?: string
   keyEnv?: string
@@ -25,7 +31,6 @@ export interface EvalFlags extends ExperimentFlags {
   arm?: string[]
   seat?: string[]
   seed: number
-  json?: boolean
 }
 
 type Played = Pick<Arm, 'protocol' | 'policies' | 'train'>
@@ -60,7 +65,7 @@ export async function evaluateCommand(file: string | undefined, flags: EvalFlags
     if (!flags.json) end()
   }
   if (flags.json) printJson(found)
-  else print(evaluationText(found))
+  else printLines(evaluationLines(found, arms, { width: lineWidth(), explain: flags.explain }))
 }
 
 /** A seat that another model writes for. */
@@ -194,58 +199,115 @@ function keyOf(url: string, variable: string | undefined): string | undefined {
   return key
 }
 
-const share = (value: number | null): string => (value === null ? '-' : three(value))
-
-function evaluationText(found: Evaluation): string {
-  const { protocols, differences, endpoints, models } = found
-  const column = (value: (protocol: Evaluation['protocols'][number]) => string) =>
-    protocols
-      .map((protocol) => value(protocol).padEnd(24))
-      .join('')
-      .trimEnd()
-  const interval = ([low, high]: readonly number[]) => `[${three(low)}, ${three(high)}]`
-  const signed = (value: number) => `${value < 0 ? '-' : '+'}${three(Math.abs(value))}`
-  const chars = (value: number | null) => (value === null ? '-' : value.toFixed(0))
-  const lines: [string, string][] = [
-    ...models.map(({ policy, model, adapter }): [string, string] => [
+/** For a terminal: what was played, a column for each protocol, and how they differ. */
+function evaluationLines(
+  found: Evaluation,
+  arms: readonly Played[],
+  { width, explain = false }: { width: number; explain?: boolean },
+): Line[] {
+  const { differences, endpoints, models } = found
+  const { head, rows } = figures(found, arms)
+  const hasMarks = rows.some((row) => row.some((cell) => cell.startsWith('(')))
+  const before = models.map(
+    ({ policy, model, adapter }): CheckLine => [
       models.length === 1 ? 'model' : policy,
       adapter ? `${model} with ${adapter}` : model,
-    ]),
-    ['task', `${found.task.name}, ${found.problems} problems, seed ${found.seed}`],
-    ['board', column(({ protocol }) => protocol)],
-    ['pass@1', column(({ passAt1, ci95 }) => `${three(passAt1)} ${interval(ci95)}`)],
-    [`pass@${protocols[0].k}`, column(({ passAtK }) => three(passAtK))],
-    ['note_acc', column(({ counts }) => share(counts.noteAcc))],
-    ['vote_acc', column(({ counts }) => share(counts.voteAcc))],
-    ['any_note', column(({ counts }) => share(counts.anyNote))],
-    ['switched', column(({ counts }) => share(counts.switched))],
-    ['rescued', column(({ counts }) => share(counts.rescued))],
-    ['misled', column(({ counts }) => share(counts.misled))],
-    ['notes cut', column(({ counts }) => share(counts.notesCut))],
-    ['replies cut', column(({ counts }) => share(counts.repliesCut))],
-    ['note chars', column(({ counts }) => chars(counts.noteChars))],
-    ['reply chars', column(({ counts }) => chars(counts.replyChars))],
+      '',
+    ],
+  )
+  const after = [
+    ...differences.map(
+      ({ of, passAt1, ci95 }): CheckLine => [
+        `${of[0]} - ${of[1]}`,
+        `${difference({ delta: passAt1, ci95 })}, paired by problem`,
+        '',
+      ],
+    ),
+    ...endpoints.flatMap(paid),
   ]
+  return [
+    ...checkRows(
+      [...before, ['task', `${found.task.name}, ${found.problems} problems, seed ${found.seed}`, '']],
+      width,
+    ),
+    ...blocks([head, ...rows], width).flatMap((block) => [
+      [],
+      ...alignedRows(block).map((row, i) => line(row, i === 0 ? 'faint' : undefined)),
+    ]),
+    ...(hasMarks ? [[], ...wrapped([{ text: MARKED, tone: 'faint' }], width)] : []),
+    ...(after.length === 0 ? [] : [[], ...checkRows(after, width)]),
+    ...(explain
+      ? explainedLines(
+          rows.map(([name]) => name),
+          width,
+        )
+      : []),
+  ]
+}
+
+/** A row for each figure, a column for each protocol. */
+function figures({ protocols }: Evaluation, arms: readonly Played[]): { head: string[]; rows: string[][] } {
+  const row = (name: string, value: (played: Evaluation['protocols'][number], i: number) => string) => [
+    name,
+    ...protocols.map(value),
+  ]
+  const alone = arms.map(({ protocol }) => seesItselfAlone(protocolRecord(protocol).rounds.at(-1)!))
+  const chars = (value: number | null) => (value === null ? '–' : value.toFixed(0))
   const most = Math.max(...protocols.map(({ counts }) => counts.rounds.length))
-  if (most > 2) {
-    for (let r = 0; r < most; r++) {
-      lines.push([`round ${r + 1} right`, column(({ counts }) => share(counts.rounds[r]?.right ?? null))])
+  const rounds = Array.from({ length: most > 2 ? most : 0 }, (_, r) =>
+    row(`round ${r + 1} right`, ({ counts }) => threeOrDash(counts.rounds[r]?.right ?? null)),
+  )
+  return {
+    head: row('board', ({ protocol }) => protocol),
+    rows: [
+      row('pass@1', ({ passAt1, ci95 }) => level(passAt1, ci95)),
+      row(`pass@${protocols[0].k}`, ({ passAtK }) => three(passAtK)),
+      row('note_acc', ({ counts }) => threeOrDash(counts.noteAcc)),
+      row('vote_acc', ({ counts }) => threeOrDash(counts.voteAcc)),
+      row('any_note', ({ counts }) => threeOrDash(counts.anyNote)),
+      row('switched', ({ counts }) => threeOrDash(counts.switched)),
+      row('rescued', ({ counts }, i) => bracketed(counts.rescued, alone[i])),
+      row('misled', ({ counts }, i) => bracketed(counts.misled, alone[i])),
+      row('notes cut', ({ counts }) => threeOrDash(counts.notesCut)),
+      row('replies cut', ({ counts }) => threeOrDash(counts.repliesCut)),
+      row('note chars', ({ counts }) => chars(counts.noteChars)),
+      row('reply chars', ({ counts }) => chars(counts.replyChars)),
+      ...rounds,
+    ],
+  }
+}
+
+/** A table as several of the same first column, each of as many others as fit. */
+function blocks(rows: readonly (readonly string[])[], width: number): string[][][] {
+  const wide = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)))
+  const parts: number[][] = []
+  let room = 0
+  for (const column of wide.keys()) {
+    if (column === 0) continue
+    const needs = wide[column] + 2
+    if (room < needs) {
+      parts.push([])
+      room = width - wide[0]
     }
+    parts[parts.length - 1].push(column)
+    room -= needs
   }
-  for (const { of, passAt1, ci95 } of differences) {
-    const [low, high] = ci95.map(signed)
-    lines.push([`${of[0]} - ${of[1]}`, `${signed(passAt1)} [${low}, ${high}], paired by problem`])
-  }
-  for (const { tokens, requests, kept, answers, flawed } of endpoints) {
-    lines.push(['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${answers}`])
-    const count = flawed.limit + flawed.filter + flawed.nothing
-    if (count > 0) {
-      lines.push([
-        'no answer',
-        `${count} texts (${flawed.limit} thought until the limit, ${flawed.filter} filtered, ${flawed.nothing} empty) ` +
-          'count as they are and are not kept: the same command asks for them again',
-      ])
-    }
-  }
-  return lines.map(([name, value]) => `${name.padEnd(14)}${value}\n`).join('')
+  return parts.map((columns) => rows.map((row) => [row[0], ...columns.map((column) => row[column])]))
+}
+
+function paid({ tokens, requests, kept, answers, flawed }: Evaluation['endpoints'][number]): CheckLine[] {
+  const count = flawed.limit + flawed.filter + flawed.nothing
+  return [
+    ['paid', `${tokens} tokens in ${requests} answers; ${kept} were in ${answers}`, ''],
+    ...(count === 0
+      ? []
+      : [
+          [
+            'no answer',
+            `${count} texts (${flawed.limit} thought until the limit, ${flawed.filter} filtered, ${flawed.nothing} empty) ` +
+              'count as they are and are not kept: the same command asks for them again',
+            '',
+          ] satisfies CheckLine,
+        ]),
+  ]
 }

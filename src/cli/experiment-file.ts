@@ -32,7 +32,7 @@ export async function experimentOf(path: string | undefined): Promise<Experiment
   if (path === undefined) return defineExperiment()
   if (!/\.[cm]?[jt]s$/.test(path)) {
     throw new UserError(
-      `${path} is no experiment file: give a TypeScript or JavaScript file, or no file at all.`,
+      `${path} is no experiment file: give a TypeScript or JavaScript file, the folder of a run, or neither.`,
     )
   }
   const file = resolve(path)

@@ -36,12 +36,14 @@ describe('flags', () => {
     }
     const experiment = defineExperiment({ arms: { a: { protocol, model: 'other/model' }, b: { protocol } } })
     const { arms } = withFlags(experiment, { model: 'owner/model', temperature: 0.8 })
-    for (const { policies, protocol } of Object.values(arms)) {
+    for (const { policies, protocol, sampling } of Object.values(arms)) {
       expect(policies.policy.model).toBe('owner/model')
+      // A round that says nothing of it draws at the arm's.
       expect(protocol.rounds.map((round) => round.sampling)).toEqual([
-        { train: { temperature: 0.8, topP: 1 }, evaluation: { temperature: 0.8, topP: 0.5 } },
+        { train: { topP: 1 }, evaluation: { topP: 0.5 } },
         { train: {}, evaluation: {} },
       ])
+      expect([sampling.trained.temperature, sampling.context.temperature]).toEqual([0.8, 0.8])
     }
     // Left out, each has its own.
     const { a } = withFlags(experiment, { steps: 1 }).arms

@@ -1,9 +1,11 @@
 /** Lays command-line flags over an experiment. Pure. */
-import type { RoundChoices } from '../board/protocol.ts'
+import { z } from 'zod'
+import type { RoundChoices, Sampling } from '../board/protocol.ts'
 import { UserError } from '../errors.ts'
 import type { ArmChoices } from '../experiment/arms.ts'
 import { type Experiment, type ExperimentChoices, overrideExperiment } from '../experiment/config.ts'
 import { cutTask, taskNamed } from '../experiment/tasks.ts'
+import { withSettings } from './settings.ts'
 
 /** Options that say which experiment it is. */
 export interface ExperimentFlags {
@@ -20,10 +22,18 @@ export interface ExperimentFlags {
   tokenizer?: string
   temperature?: number
   loraAlpha?: number
+  /** Settings by their paths; they have the last word. */
+  set?: string[]
+}
+
+/** Of whatever prints results. */
+export interface OutputFlags {
+  json?: boolean
+  explain?: boolean
 }
 
 /** Those of `run`, here because its workers lay them over the experiment too. */
-export interface RunFlags extends ExperimentFlags {
+export interface RunFlags extends ExperimentFlags, OutputFlags {
   jobs?: number
   out?: string
   fresh?: boolean
@@ -31,10 +41,38 @@ export interface RunFlags extends ExperimentFlags {
   shard?: { k: number; n: number }
   untilResolved?: boolean
   maxSeeds?: number
-  json?: boolean
   ui?: boolean
   log?: 'tensorboard'
 }
+
+const text = z.string()
+const texts = z.array(text)
+const number = z.number()
+
+/** All of some flags that says what is run, and how many jobs at a time: what a run folder keeps. */
+const keptSchema = z
+  .object({
+    model: text,
+    task: text,
+    train: number,
+    holdout: number,
+    steps: number,
+    seeds: z.array(number),
+    device: text,
+    engine: text,
+    threads: number,
+    url: texts,
+    tokenizer: text,
+    temperature: number,
+    loraAlpha: number,
+    set: texts,
+    jobs: number,
+  })
+  .partial()
+
+export type KeptFlags = z.infer<typeof keptSchema>
+
+export const keptFlags = (flags: unknown): KeptFlags => keptSchema.parse(flags)
 
 export function withFlags(experiment: Experiment, flags: ExperimentFlags): Experiment {
   const over: ExperimentChoices = {}
@@ -61,43 +99,47 @@ export function withFlags(experiment: Experiment, flags: ExperimentFlags): Exper
   const stated = Object.entries(engine).filter(([, value]) => value !== undefined)
   // The names are checked where the experiment is completed, as those of an experiment file are.
   if (stated.length > 0) over.engine = Object.fromEntries(stated) as ExperimentChoices['engine']
-  return overrideExperiment(experiment, over)
+  return withSettings(overrideExperiment(experiment, over), flags.set ?? [])
 }
 
-/** Said on the command line, it is meant for every arm: the setting of an arm, or of one of its rounds, gives way. */
+/**
+ * Said on the command line, it is meant for every arm: the setting of an arm, or of one of its rounds, gives way to the
+ * experiment's.
+ */
 function armWith(arm: ArmChoices, { model, steps, loraAlpha, temperature }: ExperimentFlags): ArmChoices {
-  const { train = {}, sampling, protocol } = arm
-  return {
-    ...arm,
-    ...(model !== undefined && { model }),
-    train: {
-      ...train,
-      ...(steps !== undefined && { steps }),
-      ...(loraAlpha !== undefined && train.lora && { lora: { ...train.lora, alpha: loraAlpha } }),
-    },
-    ...(temperature !== undefined && {
-      sampling: {
-        trained: { ...sampling?.trained, temperature },
-        context: { ...sampling?.context, temperature },
-      },
-      ...(protocol && {
-        protocol: { ...protocol, rounds: protocol.rounds.map((round) => roundAt(round, temperature)) },
-      }),
-    }),
+  const patch = model === undefined ? { ...arm } : without('model', arm)
+  if (steps !== undefined) patch.train = without('steps', patch.train)
+  if (loraAlpha !== undefined && patch.train?.lora) {
+    patch.train = { ...patch.train, lora: without('alpha', patch.train.lora) }
   }
+  if (temperature !== undefined) {
+    patch.sampling = drawn(patch.sampling, ['trained', 'context'])
+    const { protocol } = patch
+    if (protocol) patch.protocol = { ...protocol, rounds: protocol.rounds.map(roundWith) }
+  }
+  return patch
 }
 
-function roundAt(round: RoundChoices, temperature: number): RoundChoices {
-  const { train, evaluation } = round.sampling ?? {}
-  return {
-    ...round,
-    ...(round.sampling && {
-      sampling: {
-        ...(train && { train: { ...train, temperature } }),
-        ...(evaluation && { evaluation: { ...evaluation, temperature } }),
-      },
-    }),
-  }
+const roundWith = (round: RoundChoices): RoundChoices => ({
+  ...round,
+  ...(round.sampling && { sampling: drawn(round.sampling, ['train', 'evaluation']) }),
+})
+
+/** Draws without a temperature of their own. */
+function drawn<Part extends string>(
+  sampling: { [P in Part]?: Partial<Sampling> } | undefined,
+  parts: readonly Part[],
+): { [P in Part]?: Partial<Sampling> } {
+  const each = parts.map((part) => [
+    part,
+    without('temperature', sampling?.[part] as Partial<Sampling> | undefined),
+  ])
+  return Object.fromEntries(each) as { [P in Part]?: Partial<Sampling> }
+}
+
+function without<T extends object>(key: keyof T, of: T | undefined): Partial<T> {
+  const { [key]: _, ...rest } = of ?? ({} as T)
+  return rest as Partial<T>
 }
 
 /** Refuses a flag for an arm to which it cannot be meant to go. */

@@ -1,11 +1,11 @@
 /** `message-board influence`: how much each note moved each reply, in the evaluations of a finished run. */
 import { type Influence, measureInfluence } from '../experiment/influence.ts'
-import { alignedRows } from '../report/table.ts'
-import { experimentOf } from './experiment-file.ts'
-import { type ExperimentFlags, withFlags } from './flags.ts'
+import { alignedRows } from '../report/layout.ts'
+import { experimentOfRun } from './asked.ts'
+import type { ExperimentFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
 import { stopOnSignals } from './signals.ts'
-import { print, printJson, say } from './terminal.ts'
+import { printJson, printText, say } from './terminal.ts'
 
 export interface InfluenceFlags extends ExperimentFlags {
   job?: string[]
@@ -17,7 +17,7 @@ export async function influenceCommand(
   file: string | undefined,
   flags: InfluenceFlags,
 ): Promise<void> {
-  const experiment = withFlags(await experimentOf(file), flags)
+  const experiment = await experimentOfRun(folder, file, flags)
   const { signal, ignore } = stopOnSignals(
     'Stopped. The same command goes on from here: what was measured is kept.',
   )
@@ -33,7 +33,7 @@ export async function influenceCommand(
       signal,
     })
     if (flags.json) printJson(found)
-    else print(influenceText(found))
+    else printText(influenceText(found))
   } finally {
     ignore()
   }
@@ -59,6 +59,5 @@ function influenceText({ jobs }: Influence): string {
     ]),
     '',
     'Each problem’s own figures are in influence.jsonl of each job, and on its page in the report.',
-    '',
   ].join('\n')
 }

@@ -7,12 +7,11 @@ import { fileURLToPath } from 'node:url'
 import { UserError } from '../errors.ts'
 import type { JobContext, RunEvent } from '../experiment/job.ts'
 import type { Job } from '../record/plan.ts'
-import type { ExperimentFlags } from './flags.ts'
+import type { RunCommand } from '../record/schema.ts'
 
 /** What a worker is to do its jobs with. */
 export interface WorkerStart {
-  file: string | undefined
-  flags: ExperimentFlags
+  command: RunCommand
   out: string
 }
 

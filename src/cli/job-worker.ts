@@ -8,15 +8,14 @@ import { runJob } from '../experiment/job.ts'
 import { recordOf } from '../experiment/record.ts'
 import { checkRunFolder, readRecord } from '../record/folder.ts'
 import type { Job } from '../record/plan.ts'
-import { experimentOf } from './experiment-file.ts'
-import { withFlags } from './flags.ts'
+import { experimentBy } from './asked.ts'
 import type { WorkerMessage, WorkerStart } from './job-pool.ts'
 import { thinned } from './thinned.ts'
 
 const tell = (message: WorkerMessage) => process.send!(message)
 
-async function open({ file, flags, out }: WorkerStart) {
-  const experiment = withFlags(await experimentOf(file), flags)
+async function open({ command, out }: WorkerStart) {
+  const experiment = await experimentBy(command)
   const split = await experiment.task.load()
   const found = await findModels(experiment)
   const record = await recordOf(experiment, found, split)

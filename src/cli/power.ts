@@ -1,5 +1,4 @@
 /** `message-board power`: what an experiment, or more seeds of a finished run, could see, and what that would cost. */
-import { stat } from 'node:fs/promises'
 import {
   measurePilot,
   type PowerAfter,
@@ -8,12 +7,13 @@ import {
   powerAfter,
   powerBefore,
 } from '../experiment/power.ts'
+import { alignedRows } from '../report/layout.ts'
 import { signed, three } from '../report/rows.ts'
-import { alignedRows } from '../report/table.ts'
+import { isFolder } from './asked.ts'
 import { experimentOf } from './experiment-file.ts'
 import { type ExperimentFlags, withFlags } from './flags.ts'
 import { downloadProgress } from './progress.ts'
-import { print, printJson, say } from './terminal.ts'
+import { printJson, printText, say } from './terminal.ts'
 
 export interface PowerFlags extends ExperimentFlags {
   effect?: number
@@ -27,7 +27,7 @@ const EFFECT = 0.05
 
 /** `about` is an experiment file, the folder of a run, or absent for the built-in experiment. */
 export async function powerCommand(about: string | undefined, flags: PowerFlags): Promise<void> {
-  const show = (found: unknown, text: string) => (flags.json ? printJson(found) : print(text))
+  const show = (found: unknown, text: string) => (flags.json ? printJson(found) : printText(text))
   if (about !== undefined && (await isFolder(about))) {
     const after = await powerAfter(about, flags.effect)
     show(after, afterText(about, after))
@@ -48,12 +48,6 @@ export async function powerCommand(about: string | undefined, flags: PowerFlags)
   })
   show(before, beforeText(before))
 }
-
-const isFolder = (path: string) =>
-  stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  )
 
 const minutesText = (minutes: number) => minutes.toFixed(minutes < 10 ? 1 : 0)
 
@@ -83,7 +77,6 @@ function beforeText({ effect, plans, configured, speed, source, warnings }: Powe
     `Speed: ${speed.minutesPerTraining.toFixed(2)} minutes a training, ${speed.secondsPerRollout.toFixed(4)} seconds a reply.`,
     source,
     ...warnings.map((warning) => `Warning: ${warning}`),
-    '',
   ].join('\n')
 }
 
@@ -103,6 +96,5 @@ function afterText(folder: string, after: PowerAfter): string {
     'What more seeds could see, with 80% power:',
     '',
     ...alignedRows([['seeds an arm', 'smallest effect', 'more minutes'], ...rows]),
-    '',
   ].join('\n')
 }

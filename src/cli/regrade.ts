@@ -1,14 +1,15 @@
 /** `message-board regrade`: grades a run's stored rollouts again and says what changed. */
 import { regrade } from '../experiment/regrade.ts'
 import { signed } from '../report/rows.ts'
-import { tableText } from '../report/table.ts'
+import { tableLines } from '../report/table.ts'
 import { experimentOf } from './experiment-file.ts'
-import { print, printJson } from './terminal.ts'
+import type { OutputFlags } from './flags.ts'
+import { lineWidth, printJson, printLines, printText } from './terminal.ts'
 
 export async function regradeCommand(
   folder: string,
   file: string | undefined,
-  { json }: { json?: boolean },
+  { json, explain }: OutputFlags,
 ): Promise<void> {
   const grader = file === undefined ? undefined : (await experimentOf(file)).grader
   const { before, results, ...found } = await regrade(folder, grader)
@@ -30,5 +31,6 @@ export async function regradeCommand(
       : 'run does not continue this folder: its policies were trained for the other verifier.',
     ...(results === before ? ['Nothing was written.'] : changes),
   ]
-  print(`${lines.join('\n')}\n\n${tableText(results)}`)
+  printText(`${lines.join('\n')}\n`)
+  printLines(tableLines(results, { width: lineWidth(), explain }))
 }

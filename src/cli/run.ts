@@ -1,20 +1,19 @@
-/** `message-board run`: lays the flags over an experiment, runs it, and prints its table. */
-import { availableParallelism } from 'node:os'
-import { basename, join } from 'node:path'
-import { type Device, isHost } from '../engine/onnx/devices.ts'
+/** `message-board run`: runs the experiment that it is asked for, or goes on with one, and prints its table. */
+import { join } from 'node:path'
+import { isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import type { RunEvent } from '../experiment/job.ts'
 import { runExperiment, runShard } from '../experiment/run.ts'
 import { tensorboardLog } from '../log/tensorboard.ts'
-import { tableText } from '../report/table.ts'
+import { tableLines } from '../report/table.ts'
 import type { Dashboard } from '../serve/server.ts'
-import { experimentOf } from './experiment-file.ts'
-import { type RunFlags, withFlags } from './flags.ts'
+import { askedOf } from './asked.ts'
+import type { RunFlags } from './flags.ts'
 import { openJobPool } from './job-pool.ts'
 import { progress } from './progress.ts'
 import { start, stopped } from './serve.ts'
 import { stopOnSignals } from './signals.ts'
-import { print, printJson, say, tell } from './terminal.ts'
+import { lineWidth, print, printJson, printLines, say, tell } from './terminal.ts'
 
 /**
  * Runs; true when every job finished.
@@ -22,9 +21,9 @@ import { print, printJson, say, tell } from './terminal.ts'
  * @throws Interrupted after Ctrl-C, once the engine's threads have stopped. A second Ctrl-C ends the process at once:
  * every file is whole at any moment, so that loses the step in hand and nothing else.
  */
-export async function run(file: string | undefined, flags: RunFlags): Promise<boolean> {
-  const experiment = withFlags(await experimentOf(file), withThreads(flags))
-  const out = flags.out ?? join('runs', file ? basename(file).replace(/\.[cm]?[jt]s$/, '') : 'default')
+export async function run(what: string | undefined, given: RunFlags): Promise<boolean> {
+  const { experiment, command, flags } = await askedOf(what, given)
+  const { out } = flags
   const { onEvent, end } = flags.json ? { onEvent: undefined, end: () => {} } : progress(process.stderr)
   const { signal, ignore } = stopOnSignals(
     `Stopped. The same command goes on from here: what is finished is in ${out}.`,
@@ -32,11 +31,11 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
   const extras = watchers(out, flags)
   const { engine } = experiment
   const onHost = engine.name === 'onnx' && engine.device !== 'auto' && isHost(engine.device)
-  const pool =
-    onHost && (flags.jobs ?? 1) > 1 ? openJobPool({ file, flags: withThreads(flags), out }) : undefined
+  const pool = onHost && (flags.jobs ?? 1) > 1 ? openJobPool({ command, out }) : undefined
   try {
     const options = {
       out,
+      command,
       fresh: flags.fresh,
       arms: flags.arm,
       runJob: pool?.runJob,
@@ -59,16 +58,19 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
       await extras.settled()
       sayFailed(failed)
       if (!flags.json) tell(`\nThis part is in ${out}: message-board merge makes one run of all parts.\n`)
+      await extras.linger()
       return failed.length === 0
     }
     const results = await runExperiment(experiment, { ...options, maxSeeds })
     end()
     await extras.settled()
     if (flags.json) printJson(results)
-    else print(`\n${tableText(results)}`)
-    if (!flags.json) tell(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
+    else {
+      print('\n')
+      printLines(tableLines(results, { width: lineWidth(), explain: flags.explain }))
+      tell(`\nAll of it is in ${out}: open ${join(out, 'report.html')} to look into it.\n`)
+    }
     sayFailed(results.failed)
-    ignore()
     await extras.linger()
     return results.failed.length === 0
   } finally {
@@ -77,14 +79,6 @@ export async function run(file: string | undefined, flags: RunFlags): Promise<bo
     pool?.close()
     await extras.close()
   }
-}
-
-/** Of jobs at a time on the CPU each gets its share of the cores, unless told. */
-function withThreads(flags: RunFlags): RunFlags {
-  const { jobs = 1, threads, device = 'cpu', engine = 'onnx' } = flags
-  const onHost = engine === 'onnx' && isHost(device as Device)
-  if (jobs === 1 || threads !== undefined || !onHost) return flags
-  return { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / jobs)) }
 }
 
 function sayFailed(failed: readonly { job: string }[]): void {
@@ -123,11 +117,12 @@ function watchers(out: string, { ui, log, json }: RunFlags) {
     },
     /** Resolves when all is written. @throws what could not be. */
     settled: () => work,
-    /** A person who is looking may go on looking after the run's end. */
+    /** A person who is looking goes on looking after the run's end; a program that reads the results waits for it. */
     async linger() {
-      if (!dashboard || json || !process.stderr.isTTY) return
-      tell(`\nThe dashboard stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
-      await stopped()
+      if (!dashboard || json) return
+      const end = stopped()
+      tell(`\nThe finished run stays at ${(await dashboard).url}: Ctrl-C ends it.\n`)
+      await end
     },
     async close() {
       await (await dashboard?.catch(() => undefined))?.close()

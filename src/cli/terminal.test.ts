@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { downloadProgress, progress } from './progress.ts'
+import { hasColour, lineWidth, printLines } from './terminal.ts'
 
 const source = fileURLToPath(new URL('..', import.meta.url))
 const main = join(source, 'cli/main.ts')
@@ -64,5 +65,54 @@ describe('the terminal', () => {
       expect(written).toContain('evil\\u001b[2J\\u009b31m\\u202e\\u000d\\nmore')
       expect(written.replaceAll('\r\u001b[K', '')).not.toMatch(acting)
     }
+  })
+})
+
+describe('the width of a line', () => {
+  const { columns } = process.stdout
+  afterEach(() => {
+    process.stdout.columns = columns
+  })
+  it.each([
+    [undefined, 120],
+    [80, 80],
+    [300, 120],
+    [20, 60],
+  ])('is of a terminal of %s columns %i', (of, width) => {
+    process.stdout.columns = of as number
+    expect(lineWidth()).toBe(width)
+  })
+})
+
+describe('colour', () => {
+  afterEach(() => vi.unstubAllEnvs())
+  it.each([
+    // A terminal, NO_COLOR, FORCE_COLOR, TERM.
+    [true, undefined, undefined, 'xterm-256color', true],
+    [true, '1', undefined, 'xterm-256color', false],
+    [true, undefined, undefined, 'dumb', false],
+    [true, undefined, '0', 'xterm-256color', false],
+    [false, undefined, undefined, 'xterm-256color', false],
+    [false, undefined, '1', 'xterm-256color', true],
+    [false, '1', undefined, 'xterm-256color', false],
+  ])(
+    'of a terminal (%s) with NO_COLOR %s, FORCE_COLOR %s and TERM %s: %s',
+    (isTTY, no, force, term, coloured) => {
+      vi.stubEnv('NO_COLOR', no)
+      vi.stubEnv('FORCE_COLOR', force)
+      vi.stubEnv('TERM', term)
+      for (const name of ['CI', 'COLORTERM', 'TMUX', 'NODE_DISABLE_COLORS']) vi.stubEnv(name, undefined)
+      expect(hasColour({ isTTY })).toBe(coloured)
+    },
+  )
+  it('never lets text act, coloured or not', () => {
+    vi.stubEnv('FORCE_COLOR', '1')
+    const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+    printLines([[{ text: evil, tone: 'moved' }]])
+    const written = String(write.mock.calls[0][0])
+    write.mockRestore()
+    expect(written).toContain('evil\\u001b[2J\\u009b31m\\u202e')
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours that were added
+    expect(written.replace(/\u001b\[\d+m/g, '')).not.toMatch(acting)
   })
 })

@@ -16,7 +16,7 @@ import type {
   Trace,
   TrainingResult,
 } from '../record/results.ts'
-import { type ArmRecord, type RunRecord, schemaVersion } from '../record/schema.ts'
+import { type ArmRecord, type MetricsLine, type RunRecord, schemaVersion } from '../record/schema.ts'
 import {
   compareFamily,
   type FamilyInput,
@@ -38,6 +38,35 @@ export interface RunFacts {
   finishedAt: string
   /** Where seeds are added until resolved: the looks before this one. */
   before?: readonly Look[]
+}
+
+/**
+ * Whether what is paid is what is counted. An arm is known by its log: where a last post's pay is not its being right, the
+ * reward is a proxy, and nothing here says whether it was had without the target.
+ */
+function overOptimisation(
+  record: RunRecord,
+  outcomes: readonly JobOutcome[],
+): Results['checks']['overOptimisation'] {
+  const isOther = ({ rounds }: MetricsLine) => {
+    const { right, credit } = rounds.at(-1)!
+    return credit !== null && (Math.abs(credit.mean - right) > 1e-9 || (credit.withOwn ?? 1) < 1 - 1e-9)
+  }
+  const others = record.arms.filter((arm) =>
+    outcomes.some(({ job, metrics }) => job.seed !== null && job.arm === arm && metrics.some(isOther)),
+  )
+  if (others.length === 0) {
+    return {
+      proxy: null,
+      overOptimised: false,
+      why: 'The reward is the target: there is no proxy to over-optimise.',
+    }
+  }
+  return {
+    proxy: others.join(', '),
+    overOptimised: null,
+    why: `The rule of credit of ${others.join(', ')} pays last posts otherwise than for being right: look whether what they earned (rounds[].credit.mean in metrics.jsonl) rose and their being right did not.`,
+  }
 }
 
 /** Computes the results from finished jobs. Jobs that failed are absent, and an arm without jobs is null. */
@@ -83,11 +112,7 @@ export function summarise(facts: RunFacts, outcomes: readonly JobOutcome[]): Res
         ),
       ],
       hackScan: record.arms.flatMap((arm) => ofArm(arm).map(scan)),
-      overOptimisation: {
-        proxy: null,
-        overOptimised: false,
-        why: 'The reward is the target: there is no proxy to over-optimise.',
-      },
+      overOptimisation: overOptimisation(record, outcomes),
     },
     trainTrace: Object.fromEntries(record.arms.map((arm) => [arm, ofArm(arm).map(trace)])),
     failed,
@@ -198,11 +223,11 @@ export function familyOf(record: RunRecord, outcomes: readonly JobOutcome[]): Fa
   }
 }
 
-const cutShare = (outcomes: readonly JobOutcome[]): number =>
+export const cutShare = (outcomes: readonly JobOutcome[]): number =>
   mean(outcomes.map(({ episodes }) => countEpisodes(episodes).repliesCut))
 
 /** pass@1 of each evaluation of the untrained model under the baseline's protocol. */
-function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
+export function baseRuns(record: RunRecord, outcomes: readonly JobOutcome[]): number[] {
   const { final } = record.identity.arms[record.baseline].protocol
   const [{ name }] = planBases(record)
   return baseOutcomes(outcomes, name).map(({ episodes }) => passAt(rewards(episodes, final)).passAt1.value)
@@ -290,7 +315,7 @@ function sequential(
 }
 
 /** One evaluation as the statistics take it. A base has no training seed: its number of run stands there. */
-function scores(record: RunRecord, { job, episodes }: JobOutcome): SeedScores {
+export function scores(record: RunRecord, { job, episodes }: JobOutcome): SeedScores {
   const { final } = record.identity.arms[job.arm].protocol
   const values = rewards(episodes, final)
   return {

@@ -96,6 +96,11 @@ describe('a run', () => {
       problem: { gold: expect.any(String) },
     })
     expect(JSON.parse(lines[11])).toMatchObject({ phase: 'evaluation', problem: { id: 'holdout-5' } })
+    // How far it came from where it started is measured in the last step, before its update.
+    const steps = (await read(whole, 'recipe-s18/metrics.jsonl')).trim().split('\n')
+    expect(steps.map((line) => JSON.parse(line).kl)).toEqual([null, null, expect.any(Number)])
+    expect(JSON.parse(steps[2]).kl).toBeGreaterThan(0)
+    for (const line of steps) expect(JSON.parse(line).entropy).toBeGreaterThan(0)
   })
 
   it('writes results that fit their schema and count what the rollouts say', async () => {

@@ -10,7 +10,7 @@ import { checkRunFolder, openRunFolder, type RunFolder } from '../record/folder.
 import { beginning, readProgress, writeJobError } from '../record/job-log.ts'
 import { isFinished, type Job, planJobs, shardOf } from '../record/plan.ts'
 import type { Look, Results } from '../record/results.ts'
-import type { RunRecord } from '../record/schema.ts'
+import type { RunCommand, RunRecord } from '../record/schema.ts'
 import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
 import { type Experiment, noSuchArm } from './config.ts'
 import { findModels, type openEngine, openEngines } from './engine.ts'
@@ -29,6 +29,8 @@ export interface RunOptions {
   arms?: readonly string[]
   /** Adds seeds, one an arm at a time, until no verdict is `unresolved` or there are so many (see stats/looks.ts). */
   maxSeeds?: number
+  /** The command line that asks for this, for the folder's record. */
+  command?: RunCommand
   /** Jobs at a time, 1 unless told. The results do not depend on it where the engine's do not. */
   jobs?: number
   onEvent?: (event: RunEvent) => void
@@ -132,7 +134,8 @@ async function withRun<T>(
   })
   const whole = await recordOf(experiment, found, split)
   const arms = whole.arms.filter((name) => options.arms?.includes(name) ?? true)
-  const record: RunRecord = { ...whole, ...changes, arms }
+  const { command } = options
+  const record: RunRecord = { ...whole, ...changes, arms, ...(command && { command }) }
   const isLeft = async (job: Job) =>
     !isFinished((await readProgress(join(out, job.name))) ?? beginning(job.seed !== null), record.identity)
 

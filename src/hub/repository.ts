@@ -49,7 +49,9 @@ export interface HubSettings {
 }
 
 /** Settings as Python's tools read them: HF_ENDPOINT, HF_HUB_CACHE, HF_HOME, HF_TOKEN, HF_HUB_OFFLINE. */
-export async function hubSettings(env: NodeJS.ProcessEnv = process.env): Promise<HubSettings> {
+export async function hubSettings(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<HubSettings> {
   const isOn = (value = '') => /^(1|on|yes|true)$/i.test(value)
   const tilde = (path: string) => path.replace(/^~(?=$|[\\/])/, homedir())
   const home = env.HF_HOME ?? join(env.XDG_CACHE_HOME ?? '~/.cache', 'huggingface')

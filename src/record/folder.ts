@@ -128,6 +128,7 @@ export async function openRunFolder(
     const { shared, arms } = record.identity
     const came = arrivals(earlier, record)
     let current: RunRecord = {
+      ...(earlier?.command && { command: earlier.command }),
       ...record,
       identity: { shared, arms: { ...earlier?.identity.arms, ...arms } },
       ...(came && { came }),
@@ -310,15 +311,27 @@ async function removeRun(path: string): Promise<void> {
   await remove(join(path, recordFile))
 }
 
-/** Where two plain values differ: "train.steps: 40 before, 60 now". */
-export function differences(before: unknown, now: unknown, path = ''): string[] {
+/** Where two plain values differ, and what stands there in each, as JSON; absent: nothing. */
+export interface Differing {
+  path: string
+  before?: string
+  now?: string
+}
+
+export function differing(before: unknown, now: unknown, path = ''): Differing[] {
   if (isRecord(before) && isRecord(now)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(now)])]
-    return keys.flatMap((key) => differences(before[key], now[key], path === '' ? key : `${path}.${key}`))
+    return keys.flatMap((key) => differing(before[key], now[key], path === '' ? key : `${path}.${key}`))
   }
   const [a, b] = [JSON.stringify(before), JSON.stringify(now)]
-  return a === b ? [] : [`${path}: ${a ?? 'absent'} before, ${b ?? 'absent'} now`]
+  return a === b ? [] : [{ path, before: a, now: b }]
 }
+
+/** The same in words: "train.steps: 40 before, 60 now". */
+export const differences = (before: unknown, now: unknown, path = ''): string[] =>
+  differing(before, now, path).map(
+    ({ path, before = 'absent', now = 'absent' }) => `${path}: ${before} before, ${now} now`,
+  )
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -189,7 +189,12 @@ export const resultsSchema = z.strictObject({
         why: z.string(),
       }),
     ),
-    overOptimisation: z.strictObject({ proxy: z.null(), overOptimised: z.literal(false), why: z.string() }),
+    /** Null: an arm's reward is a proxy, named, and whether it was over-optimised is for the reader to see. */
+    overOptimisation: z.strictObject({
+      proxy: z.string().nullable(),
+      overOptimised: z.literal(false).nullable(),
+      why: z.string(),
+    }),
   }),
   /** By arm. */
   trainTrace: z.record(z.string(), z.array(traceSchema)),

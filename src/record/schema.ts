@@ -215,6 +215,13 @@ export const recordSchema = z.looseObject({
   /** How often the verdict may be looked at while seeds are added (stats/looks.ts); absent where it is read once. */
   looks: z.strictObject({ first: z.array(count).min(1), maxSeeds: count }).optional(),
   model: z.string(),
+  /**
+   * The command line that made it: the experiment file as it was named, null for the built-in experiment, and the flags
+   * that say what is run, each time's over those before. Absent where a program made the run.
+   */
+  command: z
+    .strictObject({ file: z.string().nullable(), flags: z.array(z.record(z.string(), z.unknown())) })
+    .optional(),
   versions: z.record(z.string(), z.string()),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
   /** What happened to this run that its configuration does not say. Kept by whoever opens the folder later. */
@@ -227,6 +234,7 @@ export const recordSchema = z.looseObject({
     .optional(),
 })
 export type RunRecord = z.infer<typeof recordSchema>
+export type RunCommand = NonNullable<RunRecord['command']>
 export type History = NonNullable<RunRecord['history']>
 
 /** A note stands in a list: so many characters at most, and so many tags. */

@@ -1,10 +1,12 @@
 /** The sentences under the result table: each comparison, and each check that it rests on. Pure. */
 import type { ContrastResult, Results } from '../record/results.ts'
 import { baseTitles } from '../view/sides.ts'
+import type { Tone } from './layout.ts'
 import { difference, three } from './numbers.ts'
+import { secondTry } from './second-try.ts'
 
-/** `source` says where in the run folder a sentence comes from, so that it can be checked. */
-export type CheckLine = [what: string, said: string, source: string]
+/** `source` says where in the run folder a sentence comes from, so that it can be checked; `tone`, how it is coloured. */
+export type CheckLine = [what: string, said: string, source: string, tone?: Tone]
 
 /** Trainings whose scans are listed one by one; of more, those that found nothing share a line. */
 const SCANS = 4
@@ -15,12 +17,14 @@ export function checkLines(results: Results): CheckLine[] {
   const { noise, decontamination, length, cut, overOptimisation } = checks
   const titles = new Map(baseTitles(results.bases).map((title, i) => [results.bases[i].name, title]))
   const titleOf = (side: string) => titles.get(side) ?? side
+  const tried = secondTry(results)
   return [
     ...training.map(
       (one): CheckLine => [
         `training, ${one.arm}`,
         `${difference(one)} against ${titleOf(one.base)}: ${one.verdict}. ${one.why}`,
         "training, from rollouts.jsonl of the arm's jobs and its base's",
+        one.verdict,
       ],
     ),
     ...(contrasts.length === 0
@@ -44,7 +48,16 @@ export function checkLines(results: Results): CheckLine[] {
         'regrades',
       ],
     ),
-    ...failed.map(({ job, why }): CheckLine => [`${job} failed`, why, 'failed']),
+    ...failed.map(({ job, why }): CheckLine => [`${job} failed`, why, 'failed', 'moved the wrong way']),
+    ...(tried === undefined
+      ? []
+      : [
+          [
+            'second try',
+            tried,
+            'arms.board, rescued / (1 - noteAcc) and misled / noteAcc',
+          ] satisfies CheckLine,
+        ]),
     [
       'noise',
       noise
@@ -93,18 +106,23 @@ export function checkLines(results: Results): CheckLine[] {
       'checks.decontamination, 8-gram overlap',
     ],
     ...scanLines(checks.hackScan),
-    ['over-optimised', `no. ${overOptimisation.why}`, 'checks.overOptimisation'],
+    [
+      'over-optimised',
+      `${overOptimisation.overOptimised === null ? 'unknown' : 'no'}. ${overOptimisation.why}`,
+      'checks.overOptimisation',
+    ],
   ]
 }
 
 /** A pair's verdict, and then what belongs to it. */
-function contrastLines(one: ContrastResult): CheckLine[] {
+export function contrastLines(one: ContrastResult): CheckLine[] {
   const { smallestEffect, toResolve, warnings } = one
   return [
     [
       `${one.arm} - ${one.against}`,
       `${difference(one)}: ${one.verdict}. ${one.why}`,
       `contrasts, from rollouts.jsonl of ${one.arm} and ${one.against}`,
+      one.verdict,
     ],
     ...(smallestEffect === null
       ? []
@@ -124,7 +142,7 @@ function contrastLines(one: ContrastResult): CheckLine[] {
           ] satisfies CheckLine,
         ]
       : []),
-    ...warnings.map((warning): CheckLine => ['warning', warning, 'contrasts.warnings']),
+    ...warnings.map((warning): CheckLine => ['warning', warning, 'contrasts.warnings', 'warning']),
   ]
 }
 

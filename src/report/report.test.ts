@@ -9,10 +9,13 @@ import {
   type TrainingResult,
 } from '../record/results.ts'
 import { checkLines } from './checks.ts'
+import { explain, glossary } from './glossary.ts'
+import { textOf } from './layout.ts'
 import { post } from './post.ts'
-import { roundRows } from './rows.ts'
+import { columns, roundColumns, roundRows, tableRows } from './rows.ts'
+import { readsItselfAlone, secondTry } from './second-try.ts'
 import { changeSentence, said, trainingSentence } from './sentences.ts'
-import { tableMarkdown, tableText } from './table.ts'
+import { tableLines, tableMarkdown, tableText } from './table.ts'
 
 type Readings = [
   noteAcc: number,
@@ -267,7 +270,7 @@ describe('the table', () => {
   it('has a row for each base, seed and arm, aligned, with the checks under it', () => {
     const text = tableText(reference)
     const lines = text.split('\n')
-    expect(lines[0]).toContain('120 held-out problems, seeds 17, 18')
+    expect(lines[3]).toContain('120 held-out problems, seeds 17, 18')
     const header = lines.find((line) => line.startsWith('arm'))!
     const rows = lines.filter((line) => /^(base|baseline|recipe), /.test(line) && line.includes('[0.'))
     expect(header.split(/ {2,}/)).toEqual([
@@ -304,27 +307,38 @@ describe('the table', () => {
   })
 
   it('says first whether training helped, and then whether the change did', () => {
-    expect(tableText(reference).split('\n').slice(2, 5)).toEqual([
+    expect(tableText(reference).split('\n').slice(0, 3)).toEqual([
       'Training helped both arms: baseline +0.105 [+0.062, +0.147], recipe +0.114 [+0.071, +0.156].',
       'Whether the change helped is unresolved: recipe - baseline +0.009 [-0.060, +0.079].',
       '',
     ])
     expect(tableMarkdown(reference).split('\n').slice(2, 4)).toEqual(
-      tableText(reference).split('\n').slice(2, 4),
+      tableText(reference).split('\n').slice(0, 2),
     )
   })
 
-  it('fits a terminal of 120 characters, or any other, and loses no word', () => {
-    expect(widest(tableText(reference))).toBeLessThanOrEqual(120)
-    const narrow = tableText(reference, 90)
-    expect(widest(narrow)).toBeLessThanOrEqual(90)
-    expect(narrow).not.toContain('minutes')
-    for (const word of tableText(reference).split(/\s+/)) {
-      if (/^[A-Za-z]{5,}$/.test(word) && word !== 'minutes' && word !== 'chars')
-        expect(narrow).toContain(word)
+  it.each([120, 100, 80, 60])('fits a terminal of %i characters, breaks no word and loses none', (width) => {
+    const names = [
+      reference,
+      study([2, 3]),
+      study([2, 2], (i) => `an-arm-whose-name-is-as-long-as-may-be-${i}`),
+    ]
+    for (const results of width < 80 ? names.slice(0, 1) : names) {
+      const narrow = textOf(tableLines(results, { width, explain: true }))
+      expect(widest(narrow)).toBeLessThanOrEqual(width)
+      const words = (text: string) => new Set(text.match(/[\w@-]*[a-z][\w@-]*/gi))
+      const all = words(textOf(tableLines(results, { width: 1000, explain: true })))
+      expect([...all].filter((word) => !words(narrow).has(word))).toEqual([])
     }
-    const long = study([2, 2], (i) => `an-arm-whose-name-is-as-long-as-may-be-${i}`)
-    expect(widest(tableText(long))).toBeLessThanOrEqual(120)
+  })
+
+  it('says which columns a narrow terminal leaves out, and where they are', () => {
+    expect(tableText(reference)).not.toContain('Left out')
+    const narrow = tableText(reference, 80).replaceAll('\n', ' ')
+    expect(narrow).toContain(
+      'Left out at this width: pass@4, vote_acc, any_note, chars, minutes. table.md has them.',
+    )
+    expect(narrow).toMatch(/arm +pass@1 +95% CI +note_acc +switched +rescued +misled +base/)
   })
 
   it('is Markdown with as many cells in every row', () => {
@@ -375,8 +389,8 @@ describe('the table', () => {
     expect(tableMarkdown(results)).toContain('| arm-7, s18 |')
     expect(text).toMatch(/arm-3 - arm-0 [^\n]+\ncould have seen +an effect/)
     expect(text).toMatch(/hack scan +16 of 16 trainings: no text feature/)
-    expect(text.split('\n')[2]).toBe('Training helped all 8 arms.')
-    expect(text.split('\n')[3]).toBe('Whether any change helped is unresolved.')
+    expect(text.split('\n')[0]).toBe('Training helped all 8 arms.')
+    expect(text.split('\n')[1]).toBe('Whether any change helped is unresolved.')
   })
 
   it('is text whatever the names in it hold', () => {
@@ -392,7 +406,8 @@ describe('the table', () => {
       // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
       expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
     }
-    expect(tableMarkdown(named).split('\n')).toHaveLength(tableMarkdown(reference).split('\n').length + 1)
+    // A line for the failed job, and one that says what failed means.
+    expect(tableMarkdown(named).split('\n')).toHaveLength(tableMarkdown(reference).split('\n').length + 2)
   })
 
   it('names a job that failed, and a comparison that could not be made', () => {
@@ -413,6 +428,102 @@ describe('the table', () => {
       expect(text).not.toBe('')
       expect(Object.keys(reference)).toContain(/^\w+/.exec(source)?.[0])
     }
+  })
+})
+
+describe('what the columns and words mean', () => {
+  it('is said of every column, verdict and line, by --explain and in table.md', () => {
+    for (const column of [...columns, ...roundColumns]) expect(explain(column), column).toBeDefined()
+    const results = study([1, 2, 3])
+    for (const [what] of checkLines(results)) expect(explain(what), what).toBeDefined()
+    const text = textOf(tableLines(results, { explain: true, width: 1000 }))
+    for (const term of [
+      'pass@k',
+      'rescued',
+      'noise',
+      'hack scan',
+      'A - B',
+      'moved',
+      'unresolved',
+      'any_right',
+    ]) {
+      expect(text).toContain(`${term.padEnd(17)}${glossary[term]}\n`)
+      expect(tableMarkdown(results)).toContain(`- **${term}**: ${glossary[term]}\n`)
+    }
+    // Of what is not there, nothing is said.
+    expect(text).not.toContain(glossary.flat)
+    expect(tableText(results)).not.toContain(glossary.noise)
+  })
+
+  it.each([
+    ['pass@4', 'pass@k'],
+    ['hack scan, recipe-s17', 'hack scan'],
+    ['training, recipe', 'training'],
+    ['recipe - baseline', 'A - B'],
+    ['recipe-s17 failed', 'failed'],
+  ])('of %s is that of %s', (what, term) => {
+    expect(explain(what)).toBe(glossary[term])
+  })
+
+  it('is found for no other word', () => {
+    expect(explain('toString')).toBeUndefined()
+    expect(explain('nonsense, recipe')).toBeUndefined()
+  })
+})
+
+describe('a second try', () => {
+  const seats = [0, 1]
+  const sights = {
+    own: seats.map((seat) => [[0, seat]]),
+    shared: seats.map(() => [
+      [0, 0],
+      [0, 1],
+    ]),
+  }
+  const protocol = (sight: (typeof sights)['own']) => ({
+    rounds: [
+      { speakers: seats, sights: [null, null] },
+      { speakers: seats, sights: sight },
+    ],
+  })
+  const told: Results = {
+    ...reference,
+    config: {
+      arms: { baseline: { protocol: protocol(sights.own) }, recipe: { protocol: protocol(sights.shared) } },
+    },
+  }
+  const cellsOf = (results: Results, name: string, options = {}) => {
+    const row = tableRows(results, options).find(([arm]) => arm === name)!
+    return ['rescued', 'misled'].map((column) => row[columns.indexOf(column as (typeof columns)[number])])
+  }
+
+  it('is what `rescued` counts where readers see their own note alone: it stands in parentheses', () => {
+    expect(readsItselfAlone(told, 'baseline')).toBe(true)
+    expect(readsItselfAlone(told, 'recipe')).toBe(false)
+    expect(cellsOf(told, 'base, own')).toEqual(['(0.248)', '(0.025)'])
+    expect(cellsOf(told, 'baseline, s17')).toEqual(['(0.127)', '(0.042)'])
+    expect(cellsOf(told, 'recipe, s17')).toEqual(['0.287', '0.019'])
+    expect(tableText(told)).toContain('In parentheses: readers of their own note alone')
+    // For programs, numbers alone.
+    expect(cellsOf(told, 'base, own', { marked: false })).toEqual(['0.248', '0.025'])
+  })
+
+  it('is not told where nothing is known of who read whom', () => {
+    expect(readsItselfAlone(reference, 'baseline')).toBe(false)
+    expect(tableText(reference)).not.toMatch(/In parentheses|second try/)
+  })
+
+  it('is set beside what readers of a board made of wrong and right notes', () => {
+    // Of 0.59 wrong notes 0.287 came right; of 0.435 with the own note alone, 0.127.
+    expect(secondTry(told)).toBe(
+      'recipe turns 0.486 of wrong notes right and loses 0.046 of right ones; a second try with the own note alone ' +
+        '(baseline), 0.292 and 0.074',
+    )
+    expect(tableText(told)).toMatch(/second try +recipe turns 0\.486 of wrong notes right/)
+    // Where the last to speak are not those who wrote the notes, the shares are of other seats.
+    const { baseline } = told.arms
+    const odd = { ...baseline!, board: { ...baseline!.board, noteAcc: 0.9 } }
+    expect(secondTry({ ...told, arms: { ...told.arms, baseline: odd } })).toBeUndefined()
   })
 })
 

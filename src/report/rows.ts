@@ -1,9 +1,9 @@
 /** The rows of the result tables, shared by the printed and the Markdown ones. Pure: reads results.json alone. */
-import type { ReaderCounts, RoundCounts } from '../board/counts.ts'
+import type { RoundCounts } from '../board/counts.ts'
 import type { ArmResult, Results } from '../record/results.ts'
-import type { Interval } from '../stats/index.ts'
 import { baseTitles } from '../view/sides.ts'
 import { three } from './numbers.ts'
+import { readsItselfAlone } from './second-try.ts'
 
 export { signed, three } from './numbers.ts'
 
@@ -43,18 +43,30 @@ export function tableHeader(results: Results): string[] {
   return columns.map((column) => (column === 'pass@k' && ks.size === 1 ? `pass@${k}` : column))
 }
 
+export interface RowOptions {
+  /** A row for each seed of an arm too; true unless told. */
+  perSeed?: boolean
+  /** What a second try does by itself in parentheses (see `bracketed`); true unless told. */
+  marked?: boolean
+}
+
 /** One row for each base, each arm and seed unless told otherwise, and each arm over its seeds, as `columns`. */
-export function tableRows(results: Results, { perSeed = true } = {}): string[][] {
+export function tableRows(results: Results, options: RowOptions = {}): string[][] {
   const titles = baseTitles(results.bases)
   return [
-    ...results.bases.map((base, i) =>
-      row(titles[i], base.passAt1, base.ci95, base.passAtK, base.board, null),
-    ),
+    ...results.bases.map((base, i) => row(titles[i], base, null, isMarked(results, base.arms[0], options))),
     ...Object.entries(results.arms).flatMap(([name, arm]) =>
-      arm ? armRows(name, arm, results, perSeed) : [],
+      arm ? armRows(name, arm, results, options) : [],
     ),
   ]
 }
+
+const isMarked = (results: Results, arm: string, { marked = true }: RowOptions) =>
+  marked && readsItselfAlone(results, arm)
+
+/** Whether some row is of readers that see their own posts alone, whose `rescued` is a second try's. */
+export const hasMarks = (results: Results): boolean =>
+  played(results).some(({ arm, result }) => result.board.rescued !== null && readsItselfAlone(results, arm))
 
 /** The name of an arm's row over all its seeds. */
 export const pooledName = (arm: string): string => `${arm}, all`
@@ -63,13 +75,17 @@ export const pooledName = (arm: string): string => `${arm}, all`
 export const hasTwoRounds = (results: Results): boolean =>
   played(results).every(({ result }) => result.board.rounds.length === 2)
 
+/** What stands under a table that has them. */
+export const MARKED =
+  'In parentheses: readers of their own note alone, whom no board rescues or misleads. It is a second try.'
+
 /** One row for each round of each base and arm, as `roundColumns`. */
-export function roundRows(results: Results): string[][] {
+export function roundRows(results: Results, { marked = true }: Pick<RowOptions, 'marked'> = {}): string[][] {
   return played(results).flatMap(({ title, arm, result }) =>
     result.board.rounds.map((counts, r) => [
       title,
       results.trainTrace[arm]?.[0]?.rounds[r]?.name ?? String(r + 1),
-      ...roundCells(counts),
+      ...roundCells(counts, marked && readsItselfAlone(results, arm, r)),
     ]),
   )
 }
@@ -83,56 +99,54 @@ function played({ bases, arms }: Results) {
   ]
 }
 
-function armRows(name: string, arm: ArmResult, { timing }: Results, perSeed: boolean): string[][] {
-  const { passAt1, ci95, passAtK, board, minutes } = arm
-  const pooled = (title: string) => [row(title, passAt1, ci95, passAtK, board, minutes)]
-  if (!perSeed) return pooled(name)
+function armRows(name: string, arm: ArmResult, results: Results, options: RowOptions): string[][] {
+  const alone = isMarked(results, name, options)
+  const pooled = (title: string) => [row(title, arm, arm.minutes, alone)]
+  if (options.perSeed === false) return pooled(name)
   const each = arm.seeds.map((seed, s) => {
-    const { trainMinutes, evaluationMinutes } = timing.jobs[`${name}-s${seed}`]
-    return row(
-      `${name}, s${seed}`,
-      arm.perSeed[s],
-      arm.ci95PerSeed[s],
-      arm.passAtKPerSeed[s],
-      arm.boardPerSeed[s],
-      trainMinutes + evaluationMinutes,
-    )
+    const { trainMinutes, evaluationMinutes } = results.timing.jobs[`${name}-s${seed}`]
+    const of = {
+      passAt1: arm.perSeed[s],
+      ci95: arm.ci95PerSeed[s],
+      passAtK: arm.passAtKPerSeed[s],
+      board: arm.boardPerSeed[s],
+    }
+    return row(`${name}, s${seed}`, of, trainMinutes + evaluationMinutes, alone)
   })
   return arm.seeds.length > 1 ? [...each, ...pooled(pooledName(name))] : each
 }
 
 function row(
   name: string,
-  passAt1: number,
-  [low, high]: Readonly<Interval>,
-  passAtK: number,
-  board: ReaderCounts,
+  { passAt1, ci95: [low, high], passAtK, board }: Pick<ArmResult, 'passAt1' | 'ci95' | 'passAtK' | 'board'>,
   minutes: number | null,
+  alone: boolean,
 ): string[] {
   const { noteAcc, voteAcc, anyNote, switched, rescued, misled, replyChars } = board
   return [
     name,
     three(passAt1),
     `[${three(low)}, ${three(high)}]`,
-    ...[passAtK, noteAcc, voteAcc, anyNote, switched, rescued, misled].map(threeOrDash),
+    ...[passAtK, noteAcc, voteAcc, anyNote, switched].map(threeOrDash),
+    ...[rescued, misled].map((value) => bracketed(value, alone)),
     replyChars.toFixed(0),
     minutes === null ? '' : minutes.toFixed(1),
   ]
 }
 
-const roundCells = ({
-  right,
-  voteRight,
-  anyRight,
-  switched,
-  rescued,
-  misled,
-  cut,
-  chars,
-}: RoundCounts): string[] => [
-  ...[right, voteRight, anyRight, switched, rescued, misled, cut].map(threeOrDash),
+const roundCells = (
+  { right, voteRight, anyRight, switched, rescued, misled, cut, chars }: RoundCounts,
+  alone: boolean,
+): string[] => [
+  ...[right, voteRight, anyRight, switched].map(threeOrDash),
+  ...[rescued, misled].map((value) => bracketed(value, alone)),
+  threeOrDash(cut),
   chars.toFixed(0),
 ]
 
 /** A dash where there is nothing to count, as what readers switched in a round before which nobody spoke. */
-const threeOrDash = (value: number | null) => (value === null ? '–' : three(value))
+export const threeOrDash = (value: number | null) => (value === null ? '–' : three(value))
+
+/** In parentheses where no board was read: nobody rescued or misled anybody, a second try came out otherwise. */
+export const bracketed = (value: number | null, alone: boolean) =>
+  alone && value !== null ? `(${three(value)})` : threeOrDash(value)

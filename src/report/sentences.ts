@@ -17,7 +17,7 @@ export interface Sentence {
 }
 
 /** Each arm against the untrained model under its own protocol. */
-export function trainingSentence({ training }: Found): Sentence {
+export function trainingSentence({ training }: Pick<Found, 'training'>): Sentence {
   const n = training.length
   const words: Record<Verdict, string> = {
     moved: `Training helped${every(n, 'arm')}.`,
@@ -38,7 +38,7 @@ export function trainingSentence({ training }: Found): Sentence {
 }
 
 /** The arms against one another, as the experiment's contrasts name them. */
-export function changeSentence({ contrasts }: Found): Sentence {
+export function changeSentence({ contrasts }: Pick<Found, 'contrasts'>): Sentence {
   const n = contrasts.length
   const words: Record<Verdict, string> =
     n === 1

@@ -34,8 +34,8 @@ const conditionTitles: Record<Condition, string> = {
 }
 
 const conditionHelp: Record<Condition, string> = {
-  rescued: 'A last post is right where its seat’s post before was wrong',
-  misled: 'A last post is wrong where its seat’s post before was right',
+  rescued: 'A last post is right where its seat’s post before was wrong; of its own note alone, a second try',
+  misled: 'A last post is wrong where its seat’s post before was right; of its own note alone, a second try',
   arms: 'Most answers of one arm are right, most of another’s wrong',
   seeds: 'Most answers of one training seed are right, most of another’s of the same arm wrong',
   cut: 'A post before the last round was ended by the token limit',

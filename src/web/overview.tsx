@@ -3,8 +3,18 @@ import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { Results } from '../record/results.ts'
 import { checkLines } from '../report/checks.ts'
+import { explain } from '../report/glossary.ts'
 import { post } from '../report/post.ts'
-import { hasTwoRounds, pooledName, roundColumns, roundRows, tableHeader, tableRows } from '../report/rows.ts'
+import {
+  hasMarks,
+  hasTwoRounds,
+  MARKED,
+  pooledName,
+  roundColumns,
+  roundRows,
+  tableHeader,
+  tableRows,
+} from '../report/rows.ts'
 import { changeSentence, type Sentence, trainingSentence } from '../report/sentences.ts'
 import { tableMarkdown } from '../report/table.ts'
 import type { JobView, RunView } from '../view/types.ts'
@@ -309,6 +319,7 @@ function ResultTable({ results }: { results: Results }) {
         words={1}
         isStrong={(name) => pooled.has(name)}
       />
+      {hasMarks(results) ? <p class="muted">{MARKED}</p> : null}
       {hasTwoRounds(results) ? null : (
         <details class="by-round" open={roundRows(results).length <= OPEN_ROWS}>
           <summary>By round</summary>
@@ -320,7 +331,9 @@ function ResultTable({ results }: { results: Results }) {
         <Copy text={() => post(results)}>Copy as a post</Copy>
         <Download
           name="results.csv"
-          rows={rows.map((cells) => Object.fromEntries(header.map((name, i) => [name, cells[i]])))}
+          rows={tableRows(results, { marked: false }).map((cells) =>
+            Object.fromEntries(header.map((name, i) => [name, cells[i]])),
+          )}
         />
         <button
           type="button"
@@ -355,7 +368,7 @@ function Cells({
         <thead>
           <tr>
             {header.map((cell, i) => (
-              <th key={i} scope="col" class={kind(i)} title={columnHelp[cell.replace(/\d+$/, 'k')]}>
+              <th key={i} scope="col" class={kind(i)} title={explain(cell)}>
                 {cell}
               </th>
             ))}
@@ -378,32 +391,13 @@ function Cells({
   )
 }
 
-/** What a column counts, for whoever rests on its name. */
-const columnHelp: Record<string, string> = {
-  'pass@k':
-    'pass@1: share of final answers that are right. pass@k: problems with at least one right of k answers',
-  '95% CI': 'interval of pass@1, over problems',
-  note_acc: 'share of posts of the round before the last that are right',
-  vote_acc: 'boards on which the most common answer of that round is right',
-  any_note: 'boards with at least one right post in that round',
-  switched: 'posts whose answer differs from their seat’s post before',
-  rescued: 'posts that are right where their seat’s post before was wrong',
-  misled: 'posts that are wrong where their seat’s post before was right',
-  chars: 'mean length in characters',
-  minutes: 'training and evaluation',
-  right: 'share of the round’s posts that are right',
-  vote_right: 'boards on which the round’s most common answer is right',
-  any_right: 'boards with at least one right post in the round',
-  cut: 'share of posts that the token limit ended',
-}
-
 function Checks({ results, run }: { results: Results; run: RunView }) {
   return (
     <Section id="checks" title="What the verdict rests on">
       <dl class="checks">
         {checkLines(results).map(([what, said, source], i) => (
           <div key={i}>
-            <dt>{what}</dt>
+            <dt title={explain(what)}>{what}</dt>
             <dd>
               {said}
               <span class="source">{source}</span>

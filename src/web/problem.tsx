@@ -546,10 +546,15 @@ function WhoReadWhom({
 
 const mark = (post: Post) => (post.correct ? 'right' : 'wrong')
 
-/** What a post made of its seat's post before. */
+/** What a post made of its seat's post before; a reader of its own posts alone tried again, and nobody helped. */
 function turn(post: Post, before: Post) {
-  if (post.correct && !before.correct) return <Badge kind="rescued">rescued</Badge>
-  return !post.correct && before.correct ? <Badge kind="misled">misled</Badge> : null
+  if (post.correct === before.correct) return null
+  const alone = post.reads.every(([, seat]) => seat === post.seat)
+  return post.correct ? (
+    <Badge kind="rescued">{alone ? 'right at the second try' : 'rescued'}</Badge>
+  ) : (
+    <Badge kind="misled">{alone ? 'lost at the second try' : 'misled'}</Badge>
+  )
 }
 
 function PostHead({ title, post, earned }: { title: string; post: Post; earned: number | null }) {

@@ -106,6 +106,32 @@ describe.skipIf(!chromiumPath)('the library, in Chromium', () => {
   })
 })
 
+describe.skipIf(!chromiumPath)('the example of docs/browser.md', () => {
+  const folder = fileURLToPath(new URL('./example', import.meta.url))
+
+  it('is the one that is tested', async () => {
+    const [docs, source] = await Promise.all([
+      readFile(new URL('../../docs/browser.md', import.meta.url), 'utf8'),
+      readFile(join(folder, 'worker.web.ts'), 'utf8'),
+    ])
+    expect(docs).toContain(source)
+  })
+
+  it('plays a board and runs an experiment', async () => {
+    const site = await openSite(folder, 'page.html')
+    const browser = await launch()
+    try {
+      const { page, expectQuiet } = await openPage(browser, site.address)
+      const board = () => page.textContent('#board')
+      await expect.poll(board, { timeout: 200_000 }).toMatch(/copy 4: [\s\S]*insight, 4 held out, 1 seed\./)
+      expectQuiet()
+    } finally {
+      await browser.close()
+      await site.close()
+    }
+  }, 300_000)
+})
+
 /** What library/page.web.ts gives the page; called there. */
 declare const library: () => {
   told: unknown[]

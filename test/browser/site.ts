@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { build } from 'vite'
 import { webSiblings } from '../../vite.siblings.ts'
 
+const library = fileURLToPath(new URL('../../src/browser.ts', import.meta.url))
 const policy = fileURLToPath(new URL('../../policies/small', import.meta.url))
 
 const types: Readonly<Record<string, string>> = {
@@ -34,13 +35,21 @@ export async function openSite(folder: string, page: string): Promise<Site> {
     root: folder,
     base: './',
     logLevel: 'warn',
+    resolve: { alias: { 'message-board/browser': library } },
     plugins: [webSiblings()],
-    worker: { format: 'es', plugins: () => [webSiblings()] },
+    worker: {
+      format: 'es',
+      plugins: () => [webSiblings()],
+      rolldownOptions: { checks: { pluginTimings: false, ineffectiveDynamicImport: false } },
+    },
     build: {
       outDir: built,
       emptyOutDir: true,
       target: 'es2023',
-      rollupOptions: { input: join(folder, page) },
+      rolldownOptions: {
+        input: join(folder, page),
+        checks: { pluginTimings: false, ineffectiveDynamicImport: false },
+      },
     },
   })
   const sent: Site['sent'] = []

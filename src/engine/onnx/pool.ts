@@ -38,7 +38,7 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
-/** Keeps the process alive until it is closed. */
+/** Keeps the process alive while it works, and not while it waits for work. */
 export interface Pool {
   readonly lanes: number
   run<J extends Job>(lane: number, job: J, options?: CallOptions): Promise<ResultOf<J>>
@@ -54,6 +54,13 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
   }
   const pending = new Map<number, Pending>()
   let calls = 0
+  const busy = new Array<number>(lanes).fill(0)
+  /** A lane's thread holds the process while some call of it is open. */
+  const hold = (lane: number, change: 1 | -1) => {
+    busy[lane] += change
+    if (busy[lane] > 0) workers[lane].ref()
+    else workers[lane].unref()
+  }
   const failAll = (error: Error) => {
     for (const { reject } of pending.values()) reject(error)
     pending.clear()
@@ -73,6 +80,8 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
     })
     worker.onEnd(failAll)
     worker.post({ open: options } satisfies Message, moved)
+    // After the listeners: one of messages holds the process too.
+    worker.unref()
     return worker
   })
   return {
@@ -86,6 +95,7 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
         else workers[lane].post({ stop: call } satisfies Message)
       }
       signal?.addEventListener('abort', abort)
+      hold(lane, 1)
       return new Promise<unknown>((resolve, reject) => {
         pending.set(call, { resolve, reject, onTokens })
         workers[lane].post({ call, job, stop } satisfies Message)
@@ -93,7 +103,10 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
         .catch((error: unknown) => {
           throw signal?.aborted ? signal.reason : error
         })
-        .finally(() => signal?.removeEventListener('abort', abort)) as Promise<ResultOf<J>>
+        .finally(() => {
+          hold(lane, -1)
+          signal?.removeEventListener('abort', abort)
+        }) as Promise<ResultOf<J>>
     },
     async close() {
       failAll(new Error('the engine was closed'))

@@ -3,7 +3,7 @@ import type { AdamOptions } from '../contract.ts'
 import type { AdamState } from './adam.ts'
 import { startThread } from './threads.ts'
 
-/** Its threads do not keep the process alive. */
+/** Its threads keep the process alive while they work, and not while they wait for work. */
 export interface ThreadedAdam {
   /** Hands a trainable's arrays to the threads, all of them on SharedArrayBuffers. */
   hold(
@@ -131,11 +131,12 @@ function openThread(): Thread {
   const end = (error: Error) => {
     ended ??= error
     for (const { reject } of waiting.splice(0)) reject(ended)
+    worker.unref()
   }
   const worker = startThread('adamWorker')
-  worker.unref()
   worker.onMessage((answer: Answer) => {
     const call = waiting.shift()
+    if (waiting.length === 0) worker.unref()
     if ('error' in answer) call?.reject(new Error(answer.error))
     else call?.resolve(answer.norms)
   })
@@ -144,6 +145,7 @@ function openThread(): Thread {
     ask: (task) =>
       new Promise((resolve, reject) => {
         if (ended !== null) throw ended
+        worker.ref()
         worker.post(task)
         waiting.push({ resolve, reject })
       }),

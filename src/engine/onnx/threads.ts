@@ -7,8 +7,10 @@ export interface Thread {
   onMessage<Message>(take: (message: Message) => void): void
   /** Called when it ends, whatever ended it but `terminate`. */
   onEnd(take: (error: Error) => void): void
-  /** Lets the process end while it runs. */
+  /** Lets the process end while it runs; said after the listeners, since one of messages holds it too. */
   unref(): void
+  /** Holds the process again. */
+  ref(): void
   terminate(): Promise<void>
 }
 
@@ -28,6 +30,7 @@ export function startThread(file: ThreadFile): Thread {
       })
     },
     unref: () => worker.unref(),
+    ref: () => worker.ref(),
     async terminate() {
       isEnding = true
       await worker.terminate()

@@ -13,6 +13,7 @@ export function startThread(file: ThreadFile): Thread {
         take(new Error(`a computing thread ended: ${message || 'its script could not be loaded'}`)),
       ),
     unref() {},
+    ref() {},
     async terminate() {
       worker.terminate()
     },
