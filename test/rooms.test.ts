@@ -136,6 +136,8 @@ it('leads a browser to nothing of Node', () => {
   }
   visit('browser.ts')
   visit('engine/onnx/worker.ts')
+  visit('playground/main.tsx')
+  visit('playground/worker.ts')
   expect(reached.size).toBeGreaterThan(100)
   expect([...reached].filter(usesNode)).toEqual([])
 })

@@ -24,8 +24,8 @@ export function save(name: string, type: string, content: BlobPart): void {
   link.href = url
   link.download = name
   link.click()
-  // The click has taken its own reference by the next turn.
-  setTimeout(() => URL.revokeObjectURL(url), 1000)
+  // A busy browser takes its own reference seconds after the click.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000)
 }
 
 /** Copies `text()`; says so for a moment, to a screen reader too. */
