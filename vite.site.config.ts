@@ -51,6 +51,10 @@ function finishSite(): Plugin {
   }
 }
 
+/** The runtime has its own name: an installed package serves it from where it has it (src/serve/site.ts). */
+const assetFileNames = ({ names: [name = ''] }: { names: string[] }): string =>
+  name.endsWith('.wasm') ? 'runtime/[name][extname]' : 'assets/[name]-[hash][extname]'
+
 export default defineConfig({
   root: 'src/playground',
   base: './',
@@ -67,10 +71,11 @@ export default defineConfig({
       },
       output: {
         entryFileNames: ({ name }) => (name === 'service-worker' ? '[name].js' : 'assets/[name]-[hash].js'),
+        assetFileNames,
       },
     },
   },
-  worker: { format: 'es', plugins: () => [webSiblings()] },
+  worker: { format: 'es', plugins: () => [webSiblings()], rolldownOptions: { output: { assetFileNames } } },
   define: { 'process.env.NODE_ENV': '"production"' },
   plugins: [webSiblings(), finishSite()],
 })

@@ -1,9 +1,11 @@
 /**
  * The playground's server: the files of the built site (dist/site) and nothing else, on this machine alone. Any static
- * host does as well; this one is there so that a checkout or an install needs none.
+ * host does as well; this one is there so that a checkout or an install needs none. What the site has a copy of and an
+ * installed package holds already is served from there, so that the package need not hold it twice.
  */
 import { readdir, readFile } from 'node:fs/promises'
-import { extname } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { UserError } from '../errors.ts'
 import { isOwnHost } from './access.ts'
@@ -11,6 +13,23 @@ import { listen, onlyAsking, Refusal, secure, send, target } from './listen.ts'
 
 /** The build's folder, the same from src/serve and from dist/serve. */
 const built = fileURLToPath(new URL('../../dist/site/', import.meta.url))
+
+const path = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+const policyFiles = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
+
+/** What is there beside the site, by the address that it has in it. */
+function beside(): [string, string][] {
+  const runtime = 'ort-wasm-simd-threaded.wasm'
+  const packaged = dirname(createRequire(import.meta.url).resolve('onnxruntime-web/wasm'))
+  return [
+    [`runtime/${runtime}`, join(packaged, runtime)],
+    ...policyFiles.map((name): [string, string] => [`policy/${name}`, path(`../../policies/small/${name}`)]),
+    ...['app.js', 'app.css'].map((name): [string, string] => [
+      `report/${name}`,
+      path(`../../dist/web/${name}`),
+    ]),
+  ]
+}
 
 const types: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
@@ -39,7 +58,7 @@ export async function serveSite({
   port?: number
   folder?: string
 } = {}): Promise<Site> {
-  const files = await siteFiles(folder)
+  const files = new Map([...beside(), ...(await siteFiles(folder))])
   const index = files.get('index.html')
   if (index === undefined) {
     throw new UserError(`The playground is missing from ${folder}: run npm run build:site.`)
