@@ -51,6 +51,11 @@ it('lets a process end whose program has ended', async () => {
   expect({ code, said }).toEqual({ code: 0, said: 'took 40\n' })
 })
 
+it('lets a program go on that has closed it', async () => {
+  const { code, said } = await ran(`${opened()} await engine.close(); console.log('closed')`)
+  expect({ code, said }).toEqual({ code: 0, said: 'closed\n' })
+})
+
 it('keeps a process alive for work that nobody waits for', async () => {
   const { code, said } = await ran(`${opened()}
     policy.sample([{ prompt: [1, 2], seeds: [1] }], options).then(([[{ tokens }]]) => console.log('took ' + tokens.length))`)

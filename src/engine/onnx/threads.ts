@@ -33,6 +33,8 @@ export function startThread(file: ThreadFile): Thread {
     ref: () => worker.ref(),
     async terminate() {
       isEnding = true
+      // A process that has nothing else to do would end before the answer.
+      worker.ref()
       await worker.terminate()
     },
   }
@@ -63,7 +65,6 @@ export function thisThread(): Port {
   }
 }
 
-/** A number that both sides see. */
 /** Lets messages in that wait. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
