@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { Copy, save, Wide } from '../web/controls.tsx'
 import { codeOf } from './experiment.ts'
-import { run, runSettings } from './run-state.ts'
+import { run, running, runSettings } from './run-state.ts'
 import { settingsLink } from './settings.ts'
 import { failed, host, settings } from './state.ts'
 
@@ -11,10 +11,13 @@ const here = () => `${location.origin}${location.pathname}#${settingsLink(settin
 export function TakeAway() {
   const its = runSettings.value
   const name = run.value?.name ?? 'run'
+  // A run that goes on rewrites its files as they are read.
+  const still = its !== null && run.value !== null && !running.value
   const started = its !== null && run.value !== null
   return (
     <section id="take-away" aria-labelledby="take-away-title">
       <h2 id="take-away-title">Take it along</h2>
+      {running.value ? <p class="hint">The run can be saved once it is paused or done.</p> : null}
       <div class="take">
         <div>
           <h3>The run</h3>
@@ -24,7 +27,7 @@ export function TakeAway() {
             <code>regrade</code>.
           </p>
           <Save
-            disabled={!started}
+            disabled={!still}
             onSave={async () => save(`${name}.zip`, 'application/zip', await host.archive(its!))}
           >
             Save {name}.zip
@@ -37,7 +40,7 @@ export function TakeAway() {
             mailed.
           </p>
           <Save
-            disabled={!started}
+            disabled={!still}
             onSave={async () => save(`${name}.html`, 'text/html', await host.report(its!))}
           >
             Save the report

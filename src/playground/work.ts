@@ -141,11 +141,21 @@ export function hostOver(runs: string, policy: PolicySource): Host {
     { settings, policy: choice }: Pick<PlayAsk, 'settings' | 'policy'>,
     use: (author: Author) => Promise<T>,
   ): Promise<T> {
-    const author = await openAuthor(await engine(), await checkpointOf(settings, choice))
+    const author = await authorOf(settings, choice)
     try {
       return await use(author)
     } finally {
       author.policy.dispose()
+    }
+  }
+
+  /** A training that goes on replaces what it has kept at every step: then the next is taken. */
+  async function authorOf(settings: Settings, choice: PolicyChoice, tries = 3): Promise<Author> {
+    try {
+      return await openAuthor(await engine(), await checkpointOf(settings, choice))
+    } catch (error) {
+      if (choice === null || tries === 1) throw error
+      return authorOf(settings, choice, tries - 1)
     }
   }
 
