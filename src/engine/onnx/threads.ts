@@ -29,7 +29,9 @@ export function startThread(file: ThreadFile): Thread {
         if (!isEnding) take(new Error(`a computing thread ended with code ${code}`))
       })
     },
-    unref: () => worker.unref(),
+    unref() {
+      if (!isEnding) worker.unref()
+    },
     ref: () => worker.ref(),
     async terminate() {
       isEnding = true
