@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type ProtocolChoices, resolveProtocol } from '../board/protocol.ts'
 import { board } from '../board/protocols.ts'
+import { shared } from '../board/sights.ts'
 import type { Engine, Policy } from '../engine/contract.ts'
 import { openOnnxEngine } from '../engine/onnx/index.ts'
 import { UserError } from '../errors.ts'
@@ -164,13 +165,14 @@ describe('trainSteps', () => {
     const own = await steps({ credit: ownAnswer(), stopAfter: 1 })
     expect(own.updates[0].texts).toBeGreaterThan(readers.updates[0].texts)
     // Everything is trained on, so it is drawn without a nucleus.
-    const out = await steps({ credit: leaveOneOut({ by: 'rescore' }), stopAfter: 1 })
+    const choices = board({ reads: shared })
+    const out = await steps({ choices, credit: leaveOneOut({ by: 'rescore' }), stopAfter: 1 })
     const [{ metrics }] = out.taken
     expect(metrics.scoredTokens).toBeGreaterThan(0)
     expect(metrics.effective).toBeGreaterThanOrEqual(1)
     expect(metrics.effective).toBeLessThanOrEqual(4)
     expect(metrics.rounds[0].credit).not.toBe(null)
-    const replayed = await steps({ credit: leaveOneOut({ by: 'replay' }), stopAfter: 1 })
+    const replayed = await steps({ choices, credit: leaveOneOut({ by: 'replay' }), stopAfter: 1 })
     expect(replayed.taken[0].metrics.sampledTokens).toBeGreaterThan(metrics.sampledTokens)
     expect(tokensOf(metrics)).toBe(metrics.sampledTokens + metrics.scoredTokens + metrics.trainedTokens)
   })

@@ -54,7 +54,13 @@ it('lets a process end whose program has ended', async () => {
 it('lets a program go on that has closed it', async () => {
   // Letting a policy go is work of the threads that is still open then.
   const { code, said } = await ran(
-    `${opened()} policy.dispose(); await engine.close(); console.log('closed')`,
+    `${opened()}
+    const [[{ tokens, logprobs }]] = await policy.sample([{ prompt: [1, 2], seeds: [1] }], options)
+    const datum = { prompt: [1, 2], completion: tokens, logprobs, advantages: tokens.map(() => 1) }
+    await policy.forwardBackward([datum], { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.2, temperature: 1 })
+    policy.dispose()
+    await engine.close()
+    console.log('closed')`,
   )
   expect({ code, said }).toEqual({ code: 0, said: 'closed\n' })
 })
