@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { UserError } from '../../errors.ts'
 import { readJsonFile, writeJsonAtomic } from '../../files.ts'
+import { openSafetensors } from '../checkpoint/safetensors.ts'
 import type { LoraOptions } from '../contract.ts'
 import { DamagedArchive, unpackAdapter } from './archive.ts'
 import { type Client, isUncertain, Refused } from './client.ts'
@@ -58,13 +59,36 @@ export async function saveAdapter(client: Client, model: RemoteModel, folder: st
     )
     const path = `training_runs/${encodeURIComponent(model.id)}/checkpoints/${name}/archive`
     const archive = await client.download(path)
-    if (archive) await unpackAdapter(archive, folder)
+    if (archive && (await unpackAdapter(archive, folder))) await nameTargets(folder)
     return true
   } catch (error) {
     if (isUncertain(error) || error instanceof Refused) return false
-    if (!(error instanceof DamagedArchive)) throw error
+    if (!(error instanceof DamagedArchive || error instanceof Unreadable)) throw error
     client.notice(`${error.message} ${folder} has no adapter; its state is kept.`)
     return true
+  }
+}
+
+/** Files of an adapter that cannot be read. */
+class Unreadable extends UserError {}
+
+const settingsSchema = z.looseObject({ target_modules: z.unknown().optional() })
+
+/**
+ * Names the projections that an adapter's file holds, where its settings name none: SkyRL trains all and does not say so, and
+ * PEFT would take the file for one of its default projections and drop the rest.
+ */
+export async function nameTargets(folder: string): Promise<void> {
+  const path = join(folder, 'adapter_config.json')
+  try {
+    const settings = await readJsonFile(path, settingsSchema)
+    if (settings.target_modules !== undefined && settings.target_modules !== null) return
+    const file = await openSafetensors(join(folder, 'adapter_model.safetensors'))
+    await file.close()
+    const projections = file.names.flatMap((name) => /\.(\w+)\.lora_[AB]\.weight$/.exec(name)?.[1] ?? [])
+    await writeJsonAtomic(path, { ...settings, target_modules: [...new Set(projections)].sort() })
+  } catch (error) {
+    throw error instanceof UserError ? new Unreadable(error.message) : error
   }
 }
 
