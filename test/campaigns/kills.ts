@@ -40,11 +40,19 @@ async function filesOf(root: string): Promise<Record<string, string>> {
     files[path.slice(root.length + 1)] =
       entry.name === 'results.json'
         ? JSON.stringify(withoutTimings((await readResults(root)) as Results))
-        : isTimed
-          ? text.replace(timed, '')
-          : text
+        : entry.name === 'experiment.json'
+          ? withoutCommand(text)
+          : isTimed
+            ? text.replace(timed, '')
+            : text
   }
   return files
+}
+
+/** A record without the command that made it, which the run that nothing stops has not: it is called, and not typed. */
+function withoutCommand(record: string): string {
+  const { command, seal, ...rest } = JSON.parse(record)
+  return JSON.stringify(rest)
 }
 
 /** Around the place where two texts part. */
