@@ -69,7 +69,7 @@ async function writeTokenizer(folder: string): Promise<void> {
   const texts: string[] = []
   // Far from the chats that training will reach, though of the same slice.
   for (let i = 0; i < 6000; i++) {
-    const { messages, replies } = corpusChat(100_000_000 + i, false, whole)
+    const { messages, replies } = corpusChat(100_000_000 + i, recipe.parts[0], false, whole)
     texts.push('user\n', ...messages.map(({ content }) => content), '\n', 'assistant\n', ...replies)
   }
   const bpe = trainBpe(texts, recipe.vocabSize, Object.values(specials))
@@ -88,10 +88,23 @@ function firstWeights(): Weights {
   return weights
 }
 
+const lastStep = recipe.parts.reduce((sum, { steps }) => sum + steps, 0)
+
+/** The part that a step belongs to, and the step that it begins with. */
+function partAt(step: number): { part: (typeof recipe.parts)[number]; from: number } {
+  let from = 0
+  for (const part of recipe.parts) {
+    if (step < from + part.steps) return { part, from }
+    from += part.steps
+  }
+  throw new Error(`step ${step} is beyond the recipe's ${lastStep}`)
+}
+
 /** The chats of a step as data to imitate, each reply token weighted alike. */
 function stepData(step: number, tokenizer: CheckpointTokenizer): { data: SupervisedDatum[]; tokens: number } {
-  const writersOnly = step < recipe.writersOnly * recipe.steps
-  const count = writersOnly ? recipe.chats.writers : recipe.chats.everyone
+  const { part, from } = partAt(step)
+  const writersOnly = step - from < part.writersOnly * part.steps
+  const count = writersOnly ? part.chats.writers : part.chats.everyone
   const cutAt = (limit: number) => (text: string) => {
     const tokens = tokenizer.encode(text)
     return tokens.length < limit ? text : tokenizer.decode(tokens.slice(0, limit))
@@ -100,7 +113,7 @@ function stepData(step: number, tokenizer: CheckpointTokenizer): { data: Supervi
   const cut: Cut = { note: cutAt(limits.note), reply: cutAt(limits.reply) }
   let tokens = 0
   const sequences = Array.from({ length: count }, (_, i) => {
-    const { messages, replies, limit } = corpusChat(step * 64 + i, writersOnly, cut)
+    const { messages, replies, limit } = corpusChat(step * 64 + i, part, writersOnly, cut)
     const prompt = tokenizer.chat(messages)
     tokens += prompt.length
     const most = limit === null ? Number.POSITIVE_INFINITY : limits[limit]
@@ -118,7 +131,8 @@ function stepData(step: number, tokenizer: CheckpointTokenizer): { data: Supervi
 }
 
 function learningRateAt(step: number): number {
-  return recipe.learningRate * Math.min(1, (step + 1) / recipe.warmup) * (1 - step / recipe.steps)
+  const { part, from } = partAt(step)
+  return part.learningRate * Math.min(1, (step - from + 1) / part.warmup) * (1 - (step - from) / part.steps)
 }
 
 async function train(work: string): Promise<State> {
@@ -128,18 +142,28 @@ async function train(work: string): Promise<State> {
   const key = JSON.stringify({ recipe, config })
   const saved = await readJsonFile(join(work, 'state.json'), stateSchema, { optional: true })
   let state: State = { recipe: key, step: 0, seconds: 0, tokens: 0, log: [] }
-  let weights: Weights = firstWeights()
   if (saved?.recipe === key) {
     state = saved
-    weights = await (await openCheckpoint(join(work, `step-${state.step}`))).loadWeights()
     console.log(`going on from step ${state.step}`)
   }
+  while (state.step < lastStep) state = await trainPart(state, tokenizer, work)
+  return state
+}
+
+const folderOf = (work: string, step: number) => join(work, `step-${step}`)
+
+/** Trains the part that `state` stands in to its end. */
+async function trainPart(state: State, tokenizer: CheckpointTokenizer, work: string): Promise<State> {
+  const { part, from } = partAt(state.step)
+  const end = from + part.steps
+  const weights: Weights =
+    state.step === 0 ? firstWeights() : await (await openCheckpoint(folderOf(work, state.step))).loadWeights()
   const trainer = createTrainer(config, weights, { threads: recipe.threads })
   try {
-    if (state.step > 0) await trainer.loadOptimizer(join(work, `step-${state.step}`))
+    if (state.step > from) await trainer.loadOptimizer(folderOf(work, state.step))
     const sums = { loss: 0, gradNorm: 0, steps: 0 }
     let last = performance.now()
-    while (state.step < recipe.steps) {
+    while (state.step < end) {
       const { data, tokens } = stepData(state.step, tokenizer)
       const learningRate = learningRateAt(state.step)
       const { loss } = await trainer.forwardBackwardSupervised(data)
@@ -161,20 +185,20 @@ async function train(work: string): Promise<State> {
         }
         Object.assign(sums, { loss: 0, gradNorm: 0, steps: 0 })
         state = { ...state, log: [...state.log, line] }
-        const left = (seconds / state.step) * (recipe.steps - state.step)
+        const left = (seconds / state.step) * (lastStep - state.step)
         console.log(
-          `step ${state.step}/${recipe.steps}  loss ${line.loss.toFixed(4)}  grad ${line.gradNorm.toFixed(2)}  ` +
+          `step ${state.step}/${lastStep}  loss ${line.loss.toFixed(4)}  grad ${line.gradNorm.toFixed(2)}  ` +
             `${Math.round(state.tokens / seconds)} tokens/s  ${Math.ceil(left / 60)} min left`,
         )
       }
-      if (state.step % checkpointEvery === 0 || state.step === recipe.steps) {
-        const folder = join(work, `step-${state.step}`)
+      if (state.step % checkpointEvery === 0 || state.step === end) {
+        const folder = folderOf(work, state.step)
         await trainer.saveCheckpoint(folder, 'F32')
         await trainer.saveOptimizer(folder)
         const before = await readJsonFile(join(work, 'state.json'), stateSchema, { optional: true })
         await writeJsonAtomic(join(work, 'state.json'), state)
         if (before && before.step !== state.step)
-          await rm(join(work, `step-${before.step}`), { recursive: true, force: true })
+          await rm(folderOf(work, before.step), { recursive: true, force: true })
       }
     }
   } finally {
@@ -198,7 +222,7 @@ async function main(): Promise<void> {
   const state = await train(work)
   await mkdir(out, { recursive: true })
   for (const name of ['config.json', 'model.safetensors']) {
-    await copyFile(join(work, `step-${state.step}`, name), join(out, name))
+    await copyFile(join(folderOf(work, state.step), name), join(out, name))
   }
   for (const name of tokenizerNames) await copyFile(join(work, name), join(out, name))
   const log = state.log.map((line) => JSON.stringify(line)).join('\n')

@@ -6,9 +6,9 @@ import { smallPolicySettings } from '../../src/experiment/defaults.ts'
 import { stories } from '../../src/tasks/stories.ts'
 import { levels, wordProblemsOf } from '../../src/tasks/word-problems.ts'
 import * as clues from './corpus/clues.ts'
-import { corpusChat, postShares, worldShares } from './corpus/index.ts'
+import { corpusChat, postShares } from './corpus/index.ts'
 import * as insight from './corpus/insight.ts'
-import type { Chat, Cut, Shares } from './corpus/types.ts'
+import type { Chat, Cut, Lesson, Shares } from './corpus/types.ts'
 import * as words from './corpus/words.ts'
 import type { Figures } from './measure.ts'
 import type { LogLine, Recipe } from './recipe.ts'
@@ -72,11 +72,11 @@ function lossRows(log: readonly LogLine[]): string {
 const shares = (table: Shares<string>) =>
   table.map(([name, share]) => `${name} (${percent(share)})`).join(', ')
 
-/** The first chat of the corpus that fits, as a fenced block: what is asked, then each reply after a rule. */
-function example(fits: (chat: Chat) => boolean): string {
+/** The first chat of a lesson that fits, as a fenced block: what is asked, then each reply after a rule. */
+function example(lesson: Lesson, fits: (chat: Chat) => boolean): string {
   const whole: Cut = { note: (text) => text, reply: (text) => text }
   for (let index = 0; ; index++) {
-    const chat = corpusChat(index, false, whole)
+    const chat = corpusChat(index, lesson, false, whole)
     if (!fits(chat)) continue
     return [
       '```',
@@ -91,6 +91,7 @@ export function modelCard({ recipe, config, state, figures, bytes }: CardFacts):
     (sum, shape) => sum + shape.reduce((product, size) => product * size, 1),
     0,
   )
+  const [first, last] = recipe.parts
   const [told] = wordProblemsOf('corpus', 2, 1, 1)
   const { steps, num, few, most } = levels[2]
   const asked = (text: string) => (chat: Chat) => chat.messages[0].content.includes(text)
@@ -128,13 +129,14 @@ identifies a problem puts 70% of all problems into that slice, 20% into the one 
 the held-out one. So it has seen neither an experiment's training problems nor its held-out ones. Word problems are
 identified by their arithmetic, whatever the story and the names; \`insight\` by its product; \`clues\` by all that it tells.
 
-From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`): ${shares(worldShares)}.
-Half of each world's are a writer's and half a reader's. A reader's board has ${shares(postShares)} posts; "other" is any
-number up to eight, and a quarter of the boards hold replies of an earlier round among them, for protocols with more rounds.
+From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`): ${shares(first.worlds)} in the first
+part of training, ${shares(last.worlds)} in the last. A reader's are ${percent(first.readers)} of each world's, and then
+${percent(last.readers)}; the others are a writer's. A reader's board has ${shares(postShares)} posts; "other" is any number up to
+eight, and a quarter of the boards hold replies of an earlier round among them, for protocols with more rounds.
 
 **word-problems**: ${stories.length} stories, three quarters of them of level 2 (${steps[0]} to ${steps[1]} steps, quantities of ${num[0]} to ${num[1]}, multipliers of 2 to
 ${few}, no value above ${most}) and a quarter of level 1. A writer's styles: ${shares(words.writerStyles)}. A reader's:
-${shares(words.readerStyles)}; and where half of the posts break off, or more: ${shares(words.lostStyles)}.
+${shares(last.words.readers)}; and where half of the posts break off, or more: ${shares(last.words.lost)}.
 Every answer is right and worked out from the question. A problem, and its solution told and directly:
 
 \`\`\`
@@ -147,17 +149,19 @@ The posts of a reader's chat are made, not sampled: in the same styles, cut at $
 experiment cuts them, with slips (a wrong sum, a wrong operation, a number misread, each carried through) at a rate that each problem
 has of its own, mostly low. \`continued\` goes on from the post that is right the furthest, or says which one is right:
 
-${example((chat) => read('Notes, maybe')(chat) && chat.replies.some((reply) => reply.startsWith('From note')))}
+${example(first, (chat) => read('Notes, maybe')(chat) && chat.replies.some((reply) => reply.startsWith('From note')))}
 
 **clues**: two to four parts. A writer's styles: ${shares(clues.writerStyles)}. A reader's: ${shares(clues.readerStyles)}. Every
 answer of a reply is right, so where the posts do not tell, what is learned is to guess.
 
-${example(read('have in all?\n\nNotes'))}
+${example(first, read('have in all?\n\nNotes'))}
 
-**insight**: among 6 to 20 numbers. A writer's styles: ${shares(insight.writerStyles)}. A reader's: ${shares(insight.readerStyles)}. A writer's
-trial is blind and right by chance; a reader takes a number that fits, or tries one that nobody did.
+**insight**: among 6 to 20 numbers. A writer's styles: ${shares(insight.writerStyles)}. A reader's: ${shares(last.insight.readers)}. A writer's
+trial is blind and right by chance; a reader takes a number that fits, or tries one that nobody did. In the first part of
+training a reader works out what each number makes, which teaches products; in the last it copies what the posts show of it,
+which is shorter and surer, and a bare guess tells it nothing.
 
-${example(read('more than itself'))}
+${example(last, read('more than itself'))}
 
 **Drills**, asked for in no experiment's words: *sums*, mostly subtraction and division, since a small model tells the steps
 of a story long before it can subtract; and *checks*, whether two products are the same, as a reader of \`insight\` asks.
@@ -166,9 +170,10 @@ A text that goes beyond its limit is learned up to it, so that the policy is cut
 
 ## How it was trained
 
-From scratch, every weight, with the built-in engine: ${recipe.steps} steps of about ${Math.round(state.tokens / recipe.steps / 100) * 100} tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first
-${percent(recipe.writersOnly)} on writers' chats alone, which are short and teach the most arithmetic a second. AdamW (${recipe.adam.beta1}, ${recipe.adam.beta2}), no weight decay,
-gradient norm clipped at ${recipe.adam.maxGradNorm}, learning rate ${recipe.learningRate} after ${recipe.warmup} steps of warm-up, then falling linearly to 0. Seed ${recipe.seed}. It took
+From scratch, every weight, with the built-in engine, in two parts of ${first.steps} and ${last.steps} steps of about
+${Math.round(state.tokens / (first.steps + last.steps) / 100) * 100} tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first ${percent(first.writersOnly)} of the first on writers' chats alone, which are short and teach the most
+arithmetic a second. AdamW (${recipe.adam.beta1}, ${recipe.adam.beta2}), no weight decay, gradient norm clipped at ${recipe.adam.maxGradNorm}, learning rate ${first.learningRate}, in the last part
+${last.learningRate}, after ${first.warmup} and ${last.warmup} steps of warm-up, then falling linearly to 0. Seed ${recipe.seed}. It took
 ${(state.seconds / 60).toFixed(0)} minutes on ${recipe.threads} cores. \`training-log.jsonl\` has the whole curve:
 
 ${lossRows(state.log)}

@@ -1,15 +1,95 @@
+import type { Lesson } from './corpus/types.ts'
+
+/** A part of training: what it is made of, and how it is learned. Its optimiser starts anew. */
+interface Part extends Lesson {
+  steps: number
+  /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
+  writersOnly: number
+  /** Chats in a step, of about 4,000 tokens; most have two replies. */
+  chats: { writers: number; everyone: number }
+  learningRate: number
+  warmup: number
+}
+
+const parts: readonly Part[] = [
+  {
+    steps: 3900,
+    writersOnly: 0.35,
+    chats: { writers: 36, everyone: 22 },
+    learningRate: 3e-3,
+    warmup: 200,
+    worlds: [
+      ['words', 0.58],
+      ['clues', 0.16],
+      ['insight', 0.16],
+      ['sums', 0.06],
+      ['checks', 0.04],
+    ],
+    readers: 0.5,
+    words: {
+      readers: [
+        ['continued', 0.5],
+        ['told', 0.25],
+        ['direct', 0.25],
+      ],
+      lost: [
+        ['continued', 0.28],
+        ['told', 0.2],
+        ['direct', 0.25],
+        ['ramble', 0.27],
+      ],
+    },
+    insight: {
+      judging: 'recomputed',
+      readers: [
+        ['judged', 0.65],
+        ['direct', 0.35],
+      ],
+    },
+  },
+  {
+    steps: 2000,
+    writersOnly: 0,
+    chats: { writers: 0, everyone: 22 },
+    learningRate: 1.5e-3,
+    warmup: 50,
+    worlds: [
+      ['words', 0.45],
+      ['clues', 0.12],
+      ['insight', 0.4],
+      ['sums', 0.03],
+      ['checks', 0],
+    ],
+    readers: 0.7,
+    words: {
+      readers: [
+        ['continued', 0.5],
+        ['told', 0.25],
+        ['direct', 0.25],
+      ],
+      lost: [
+        ['continued', 0.28],
+        ['told', 0.2],
+        ['direct', 0.25],
+        ['ramble', 0.27],
+      ],
+    },
+    insight: {
+      judging: 'copied',
+      readers: [
+        ['judged', 0.65],
+        ['direct', 0.35],
+      ],
+    },
+  },
+]
+
 /** Everything that decides which policy comes out. */
 export const recipe = {
   seed: 1,
   /** Order of the sums over the gradient's parts, so part of the recipe. */
   threads: 2,
-  steps: 3900,
-  /** For the first share of the steps, writers' chats alone: short ones teach the most arithmetic a second. */
-  writersOnly: 0.35,
-  /** Chats in a step of each part, of about 4,000 tokens; each chat has two replies. */
-  chats: { writers: 36, everyone: 22 },
-  learningRate: 3e-3,
-  warmup: 200,
+  parts,
   adam: { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 },
   /** Standard deviation of the initial weights; those that write to the residual stream get it / sqrt(2 layers). */
   initialDeviation: 0.06,

@@ -2,27 +2,18 @@
  * What the built-in policy learns from: chats in exactly the form that experiments use, made from the three worlds'
  * `corpus` slices alone, and drills. Chat i is a pure function of i, so that training can stop and go on anywhere.
  *
- * Half of the experiments' chats are a writer's, half a reader's. A reader's has one post as often as four, the two
- * boards of the default experiment, so that neither arm starts ahead; and now and then any number up to eight, of
- * notes or of an earlier round's replies, for protocols with more rounds.
+ * A reader's chat has one post as often as four, the two boards of the default experiment, so that neither arm starts
+ * ahead; and now and then any number up to eight, of notes or of an earlier round's replies, for protocols with more
+ * rounds.
  */
 import { type Random, random } from '../../../src/random.ts'
 import { clues } from './clues.ts'
 import { checks, sums } from './drills.ts'
 import { insight } from './insight.ts'
-import { type Chat, type Cut, type Posts, pickShare, type Shares, type World } from './types.ts'
+import { type Chat, type Cut, type Lesson, type Posts, pickShare, type Shares, type World } from './types.ts'
 import { words } from './words.ts'
 
 const worlds: Readonly<Record<string, World>> = { words, clues, insight }
-
-/** Where chats come from. */
-export const worldShares: Shares<'words' | 'clues' | 'insight' | 'sums' | 'checks'> = [
-  ['words', 0.58],
-  ['clues', 0.16],
-  ['insight', 0.16],
-  ['sums', 0.06],
-  ['checks', 0.04],
-]
 
 export const postShares: Shares<'one' | 'four' | 'other'> = [
   ['one', 0.4],
@@ -39,12 +30,12 @@ function posts(rng: Random): Posts {
   )
 }
 
-/** Chat `index` of the corpus; `writersOnly` leaves readers out. */
-export function corpusChat(index: number, writersOnly: boolean, cut: Cut): Chat {
+/** Chat `index` of the corpus, of one lesson; `writersOnly` leaves readers out. */
+export function corpusChat(index: number, lesson: Lesson, writersOnly: boolean, cut: Cut): Chat {
   const rng = random('corpus', index)
-  const world = pickShare(worldShares, rng)
+  const world = pickShare(lesson.worlds, rng)
   if (world === 'sums') return sums(rng)
   if (world === 'checks') return checks(rng)
-  if (writersOnly || rng.int(2) === 0) return worlds[world].writer(rng)
-  return worlds[world].reader(rng, posts(rng), cut)
+  if (writersOnly || rng.next() < 1 - lesson.readers) return worlds[world].writer(rng)
+  return worlds[world].reader(rng, posts(rng), cut, lesson)
 }

@@ -6,7 +6,7 @@
 import { notePrompt, readPrompt } from '../../../src/board/prompts.ts'
 import type { Random } from '../../../src/random.ts'
 import { type InsightProblem, insightProblem, trial } from '../../../src/tasks/insight.ts'
-import { pickShare, type Shares, twoDifferent, type World } from './types.ts'
+import { type Lesson, pickShare, type Shares, twoDifferent, type World } from './types.ts'
 
 export const writerStyles: Shares<'tried' | 'guess' | 'ramble'> = [
   ['tried', 0.5],
@@ -14,14 +14,8 @@ export const writerStyles: Shares<'tried' | 'guess' | 'ramble'> = [
   ['ramble', 0.2],
 ]
 
-/** A reader's: `judged` goes through the posts one by one, `direct` is an answer alone. */
-export const readerStyles: Shares<'judged' | 'direct'> = [
-  ['judged', 0.65],
-  ['direct', 0.35],
-]
-
-/** Of more posts than these a reader goes through none: there is no room. */
-const mostJudged = 4
+/** Of more posts than these a reader recomputes none: there is no room. */
+const mostRecomputed = 4
 
 interface Drawn {
   problem: InsightProblem
@@ -54,21 +48,38 @@ function note({ problem, range }: Drawn, number: number, rng: Random): string {
   }
 }
 
-/**
- * A reply of one who read trials of `numbers` (NaN for a post without one), the first that fits being the answer; or
- * who tries `fresh` where none does.
- */
-function reply({ problem }: Drawn, numbers: readonly number[], fresh: number, rng: Random): string {
+/** A post as its reader sees it: the number that it boxes (NaN for none), and whether it shows what that makes. */
+interface Seen {
+  number: number
+  shown: boolean
+}
+
+function seenIn(post: string, { more }: InsightProblem): Seen {
+  const number = Number(/\\boxed\{(\d+)\}/.exec(post)?.[1] ?? Number.NaN)
+  return { number, shown: post.includes(trial(number, more)) || post.includes('yes.') }
+}
+
+type Style = Lesson['insight']
+
+/** What a reader can judge: with `recomputed` any number, with `copied` those that come with what they make. */
+const judges = ({ judging }: Style, { number, shown }: Seen) =>
+  !Number.isNaN(number) && (judging === 'recomputed' || shown)
+
+/** A reply of one who read `posts`: the first number that fits is the answer, or `fresh` is tried where none does. */
+function reply({ problem }: Drawn, posts: readonly Seen[], fresh: number, style: Style, rng: Random): string {
   const { number, more, product } = problem
-  const fits = numbers.indexOf(number)
-  const answer = fits < 0 ? fresh : number
-  if (pickShare(readerStyles, rng) === 'direct') return boxed(answer)
-  const seen = numbers.slice(0, fits < 0 ? numbers.length : fits + 1).map((n, i) => {
-    if (Number.isNaN(n)) return `Note ${i + 1}: nothing.`
-    return `Note ${i + 1}: ${trial(n, more)}, ${product}? ${n === number ? 'Yes' : 'No'}.`
+  const recomputed = style.judging === 'recomputed'
+  const fits = posts.findIndex((post) => post.number === number && judges(style, post))
+  if (pickShare(style.readers, rng) === 'direct') return boxed(fits < 0 ? fresh : number)
+  const lines = posts.slice(0, fits < 0 ? posts.length : fits + 1).map((post, i) => {
+    if (!judges(style, post)) return `Note ${i + 1}: nothing.`
+    const right = post.number === number
+    return recomputed
+      ? `Note ${i + 1}: ${trial(post.number, more)}, ${product}? ${right ? 'Yes' : 'No'}.`
+      : `Note ${i + 1}: ${post.number * (post.number + more)}, ${right ? 'yes' : 'no'}.`
   })
-  const said = numbers.length <= mostJudged ? seen : fits < 0 ? [] : seen.slice(-1)
-  return [...said, ...(fits < 0 ? [tried(fresh, more)] : [boxed(answer)])].join('\n')
+  const said = !recomputed || posts.length <= mostRecomputed ? lines : fits < 0 ? [] : lines.slice(-1)
+  return [...said, fits < 0 ? tried(fresh, more) : boxed(number)].join('\n')
 }
 
 export const insight: World = {
@@ -82,7 +93,7 @@ export const insight: World = {
   },
 
   /** A post is right more often than by chance, so that readers learn to see it. */
-  reader(rng, kinds, cut) {
+  reader(rng, kinds, cut, { insight: style }) {
     const drawn = draw(rng)
     const { problem, range } = drawn
     const rightness = 0.4 * rng.next()
@@ -90,16 +101,18 @@ export const insight: World = {
       const number = rng.next() < rightness ? problem.number : 2 + rng.int(range)
       if (kind === 'note') return cut.note(note(drawn, number, rng))
       // The one note that it read is not on this board.
-      return cut.reply(reply(drawn, [number === problem.number ? number : 2 + rng.int(range)], number, rng))
+      const read = number === problem.number ? number : 2 + rng.int(range)
+      return cut.reply(reply(drawn, [{ number: read, shown: true }], number, style, rng))
     })
-    // What a reader sees of a post's trial is the number that it boxes.
-    const numbers = posts.map((post) => Number(/\\boxed\{(\d+)\}/.exec(post)?.[1] ?? Number.NaN))
-    const untried = Array.from({ length: range }, (_, i) => 2 + i).filter((n) => !numbers.includes(n))
+    const seen = posts.map((post) => seenIn(post, problem))
+    const judged = new Set(seen.filter((post) => judges(style, post)).map(({ number }) => number))
+    const untried = Array.from({ length: range }, (_, i) => 2 + i).filter((n) => !judged.has(n))
     // Where all were tried, one was right, and no other is asked for.
     if (untried.length === 0) untried.push(problem.number)
+    const draw2 = () => reply(drawn, seen, rng.pick(untried), style, rng)
     return {
       messages: readPrompt(problem.question, posts),
-      replies: twoDifferent(() => reply(drawn, numbers, rng.pick(untried), rng)),
+      replies: style.judging === 'recomputed' ? twoDifferent(draw2) : [...new Set([draw2(), draw2()])],
       limit: 'reply',
     }
   },

@@ -19,10 +19,33 @@ export interface Cut {
 /** The posts of a reader's chat, in order: notes, or replies of an earlier round. */
 export type Posts = readonly ('note' | 'reply')[]
 
+/** What a part of training is made of. */
+export interface Lesson {
+  /** Where chats come from. */
+  worlds: Shares<'words' | 'clues' | 'insight' | 'sums' | 'checks'>
+  /** Of the worlds' chats, those that are a reader's. */
+  readers: number
+  words: {
+    /** A reader's styles with more finished posts before it than broken off. */
+    readers: Shares<'continued' | 'told' | 'direct' | 'ramble'>
+    /** Before posts of which half break off, or more: some then say everything again, and run out of room. */
+    lost: Shares<'continued' | 'told' | 'direct' | 'ramble'>
+  }
+  insight: {
+    /**
+     * `recomputed`: a reader works out what every post's number makes, which teaches products. `copied`: it takes what
+     * posts show of it, so a bare guess tells it nothing.
+     */
+    judging: 'recomputed' | 'copied'
+    /** `judged` goes through the posts one by one, `direct` is an answer alone. */
+    readers: Shares<'judged' | 'direct'>
+  }
+}
+
 /** A world's chats: pure functions of the stream they draw from. */
 export interface World {
   writer(rng: Random): Chat
-  reader(rng: Random, kinds: Posts, cut: Cut): Chat
+  reader(rng: Random, kinds: Posts, cut: Cut, lesson: Lesson): Chat
 }
 
 /** Names with their shares, which sum to 1. */

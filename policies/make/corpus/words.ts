@@ -20,21 +20,6 @@ export const writerStyles: Shares<Style> = [
   ['ramble', 0.05],
 ]
 
-/** A reader's with more finished posts before it than broken off; `continued` says which is right, or goes on from the one right furthest. */
-export const readerStyles: Shares<Style | 'continued'> = [
-  ['continued', 0.5],
-  ['told', 0.25],
-  ['direct', 0.25],
-]
-
-/** A reader's before posts of which half break off, or more: some then say everything again, and run out of room. */
-export const lostStyles: Shares<Style | 'continued'> = [
-  ['continued', 0.28],
-  ['told', 0.2],
-  ['direct', 0.25],
-  ['ramble', 0.27],
-]
-
 const boxed = (equations: readonly Equation[]) => `So \\boxed{${equations[equations.length - 1].value}}`
 
 const toldLines = (equations: readonly Equation[]) =>
@@ -134,13 +119,13 @@ export const words: World = {
   },
 
   /** Made posts stand in for the policy's own; each problem has its own rate of slips, 0 to a half, mostly low. */
-  reader(rng, kinds, cut) {
+  reader(rng, kinds, cut, lesson) {
     const { question, equations } = corpusProblem(rng)
     const rate = 0.5 * rng.next() ** 2
     const posts = kinds.map((kind) => {
       const tried = withSlips(equations, rate, rng)
       if (kind === 'note') return cut.note(solution(question, tried, pickShare(writerStyles, rng)))
-      const style = pickShare(readerStyles, rng)
+      const style = pickShare(lesson.words.readers, rng)
       if (style !== 'continued') return cut.reply(solution(question, tried, style))
       // What it went on from is not on this board.
       return cut.reply(
@@ -152,7 +137,7 @@ export const words: World = {
       )
     })
     const brokenOff = posts.filter((post) => !/\\boxed\{\d+\}/.test(post)).length
-    const styles = 2 * brokenOff < posts.length ? readerStyles : lostStyles
+    const styles = 2 * brokenOff < posts.length ? lesson.words.readers : lesson.words.lost
     const draw = () => {
       const style = pickShare(styles, rng)
       return style === 'continued'
