@@ -3,14 +3,16 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import * as clues from '../policies/make/corpus/clues.ts'
 import { checks, sums } from '../policies/make/corpus/drills.ts'
-import { corpusChat, postShares, worldShares } from '../policies/make/corpus/index.ts'
+import { corpusChat, postShares } from '../policies/make/corpus/index.ts'
 import * as insight from '../policies/make/corpus/insight.ts'
 import type { Chat, Cut, Posts } from '../policies/make/corpus/types.ts'
 import * as words from '../policies/make/corpus/words.ts'
+import { recipe } from '../policies/make/recipe.ts'
 import { random } from '../src/random.ts'
 import { type Equation, sliceOf, wordProblem } from '../src/tasks/word-problems.ts'
 
 const whole: Cut = { note: (text) => text, reply: (text) => text }
+const [lesson] = recipe.parts
 const key = fc.nat({ max: 10_000_000 })
 const kinds = fc.array(fc.constantFrom('note' as const, 'reply' as const), { minLength: 1, maxLength: 8 })
 const asked = ({ messages }: Chat) => messages[0].content
@@ -52,7 +54,7 @@ describe('word problems', () => {
     let went = 0
     fc.assert(
       fc.property(key, kinds, (k, posts) => {
-        const chat = words.words.reader(random(k), posts, whole)
+        const chat = words.words.reader(random(k), posts, whole, lesson)
         const [first, second] = chat.replies
         expect(first).not.toBe(second)
         expect(boxIn(first)).toBe(boxIn(second))
@@ -76,7 +78,7 @@ describe('word problems', () => {
   it('have posts whose finished ones are mostly right, not always', () => {
     let [boxes, right] = [0, 0]
     for (let i = 0; i < 1500; i++) {
-      const chat = words.words.reader(random('posts', i), ['note', 'note', 'note', 'note'], whole)
+      const chat = words.words.reader(random('posts', i), ['note', 'note', 'note', 'note'], whole, lesson)
       for (const [, answer] of asked(chat).matchAll(/\\boxed\{(\d+)\}/g)) {
         boxes++
         if (answer === boxIn(chat.replies[0])) right++
@@ -122,7 +124,7 @@ describe('clues', () => {
     let full = 0
     fc.assert(
       fc.property(key, kinds, (k, posts) => {
-        const chat = clues.clues.reader(random(k), posts, whole)
+        const chat = clues.clues.reader(random(k), posts, whole, lesson)
         const [question, board] = asked(chat).split('\n\nNotes')
         expect(question).not.toMatch(/\d/)
         const people = question.match(/do (.*) have/)![1].split(/, | and /)
@@ -153,38 +155,52 @@ describe('clues', () => {
 })
 
 describe('insight', () => {
-  it('is judged honestly: a post is said to fit when it does, and a fresh number is tried when none does', () => {
+  /** The sums of a question by their number, and the total asked for. */
+  function askedIn(question: string): { sums: Map<number, number>; total: number } {
+    const listed = [...question.matchAll(/(\d+)\) (\d+)\+(\d+)/g)].map((found) => found.slice(1).map(Number))
+    const total = Number(question.replace(/\d+\) \d+\+\d+/g, '').match(/\d+/)![0])
+    return { sums: new Map(listed.map(([number, a, b]) => [number, a + b])), total }
+  }
+
+  it('is judged honestly: a post that shows the sum is taken, and what nobody showed is tried when none does', () => {
+    let [taken, fresh] = [0, 0]
     fc.assert(
       fc.property(key, kinds, (k, posts) => {
-        const chat = insight.insight.reader(random(k), posts, whole)
+        const chat = insight.insight.reader(random(k), posts, whole, lesson)
         const [question, board] = asked(chat).split('\n\nNotes')
-        const [more, product] = question.match(/\d+/g)!.slice(2).map(Number)
-        const fits = (number: number) => number * (number + more) === product
-        const tried = [...board.matchAll(/\\boxed\{(\d+)\}/g)].map(([, n]) => Number(n))
+        const { sums, total } = askedIn(question)
+        const shown = board.split(/^Note \d+: /m).filter((post) => /=\d+|yes/.test(post))
+        const numbers = shown.map((post) => Number(boxIn(post)))
+        const found = numbers.some((number) => sums.get(number) === total)
         for (const reply of chat.replies) {
           const answer = Number(boxIn(reply))
-          if (tried.some(fits)) expect(fits(answer)).toBe(true)
-          else expect(tried).not.toContain(answer)
-          for (const [, number, says] of reply.matchAll(/(\d+)\*\d+=\d+, \d+\? (Yes|No)\./g)) {
-            expect(says).toBe(fits(Number(number)) ? 'Yes' : 'No')
+          if (found) {
+            taken++
+            expect(sums.get(answer)).toBe(total)
+          } else {
+            fresh++
+            expect(numbers).not.toContain(answer)
+          }
+          for (const [, value, says] of reply.matchAll(/^Note \d+: (\d+), (yes|no)\.$/gm)) {
+            expect(says).toBe(Number(value) === total ? 'yes' : 'no')
           }
           for (const equation of equationsIn(reply)) expect(evaluate(equation)).toBe(equation.value)
         }
       }),
       { numRuns: 500 },
     )
+    expect(Math.min(taken, fresh)).toBeGreaterThan(50)
   })
 
   it('is tried blindly by writers: right about as often as chance has it', () => {
     let [tries, right] = [0, 0]
     for (let i = 0; i < 4000; i++) {
       const chat = insight.insight.writer(random('blind', i))
-      const [from, to, more, product] = asked(chat).match(/\d+/g)!.map(Number)
-      if (to - from !== 11) continue
+      const { sums, total } = askedIn(asked(chat).split('\n\n')[0])
+      if (sums.size !== 12) continue
       for (const reply of chat.replies) {
-        const answer = Number(boxIn(reply))
         tries++
-        if (answer * (answer + more) === product) right++
+        if (sums.get(Number(boxIn(reply))) === total) right++
       }
     }
     expect(Math.abs(right / tries - 1 / 12)).toBeLessThan(0.02)
@@ -201,8 +217,9 @@ describe('drills', () => {
         const compared = checks(random(k)).replies[0].split('\n')
         expect(compared).toHaveLength(16)
         for (const line of compared) {
-          const [, a, b, says] = /^(\d+), (\d+)\? (Yes|No)\.$/.exec(line)!
-          expect(says).toBe(a === b ? 'Yes' : 'No')
+          const [, a, b, made, total, says] = /^(\d+)\+(\d+)=(\d+), (\d+)\? (yes|no)\.$/.exec(line)!
+          expect(Number(made)).toBe(Number(a) + Number(b))
+          expect(says).toBe(made === total ? 'yes' : 'no')
         }
       }),
       { numRuns: 100 },
@@ -211,32 +228,36 @@ describe('drills', () => {
 })
 
 describe('corpusChat', () => {
-  it('is of the worlds and the boards as often as it says, and the same for an index', () => {
-    const counts = { drills: 0, clues: 0, insight: 0, one: 0, four: 0, readers: 0 }
-    const total = 6000
-    for (let i = 0; i < total; i++) {
-      const content = asked(corpusChat(i, false, whole))
-      if (content === 'Sums' || content === 'Checks') counts.drills++
-      if (/^How many \w+ do .* have in all\?/.test(content)) counts.clues++
-      if (/more than itself/.test(content)) counts.insight++
-      if (!content.includes('\n\nNotes')) continue
-      counts.readers++
-      if (!content.includes('Note 2:')) counts.one++
-      if (content.includes('Note 4:') && !content.includes('Note 5:')) counts.four++
-    }
-    const share = Object.fromEntries(worldShares)
-    expect(counts.drills / total).toBeCloseTo(share.sums + share.checks, 1)
-    expect(counts.clues / total).toBeCloseTo(share.clues, 1)
-    expect(counts.insight / total).toBeCloseTo(share.insight, 1)
-    expect(counts.readers / total).toBeCloseTo((1 - share.sums - share.checks) / 2, 1)
-    // Boards of any number are sometimes of one or of four too.
-    expect(Math.abs(counts.one - counts.four)).toBeLessThan(0.06 * counts.readers)
-    expect(counts.one / counts.readers).toBeCloseTo(Object.fromEntries(postShares).one, 1)
-    expect(corpusChat(7, false, whole)).toEqual(corpusChat(7, false, whole))
-  })
+  it.each(recipe.parts.map((part, i) => ({ part, name: i + 1 })))(
+    'is of the worlds and the boards as often as part $name says, and the same for an index',
+    ({ part }) => {
+      const counts = { drills: 0, clues: 0, insight: 0, one: 0, four: 0, readers: 0 }
+      const total = 6000
+      for (let i = 0; i < total; i++) {
+        const content = asked(corpusChat(i, part, false, whole))
+        if (content === 'Sums' || content === 'Checks') counts.drills++
+        if (/^How many \w+ do .* have in all\?/.test(content)) counts.clues++
+        if (/1\) \d+\+\d+/.test(content)) counts.insight++
+        if (!content.includes('\n\nNotes')) continue
+        counts.readers++
+        if (!content.includes('Note 2:')) counts.one++
+        if (content.includes('Note 4:') && !content.includes('Note 5:')) counts.four++
+      }
+      const { words: _, clues, insight, ...drills } = Object.fromEntries(part.worlds)
+      const share = { clues, insight, drills: Object.values(drills).reduce((sum, one) => sum + one, 0) }
+      expect(counts.drills / total).toBeCloseTo(share.drills, 1)
+      expect(counts.clues / total).toBeCloseTo(share.clues, 1)
+      expect(counts.insight / total).toBeCloseTo(share.insight, 1)
+      expect(counts.readers / total).toBeCloseTo((1 - share.drills) * part.readers, 1)
+      // Boards of any number are sometimes of one or of four too.
+      expect(Math.abs(counts.one - counts.four)).toBeLessThan(0.06 * counts.readers)
+      expect(counts.one / counts.readers).toBeCloseTo(Object.fromEntries(postShares).one, 1)
+      expect(corpusChat(7, part, false, whole)).toEqual(corpusChat(7, part, false, whole))
+    },
+  )
 
   it('leaves readers out where asked', () => {
-    for (let i = 0; i < 500; i++) expect(asked(corpusChat(i, true, whole))).not.toContain('\n\nNotes')
+    for (let i = 0; i < 500; i++) expect(asked(corpusChat(i, lesson, true, whole))).not.toContain('\n\nNotes')
   })
 })
 
@@ -244,14 +265,12 @@ describe('styles', () => {
   it('have shares that sum to 1', () => {
     const tables = [
       words.writerStyles,
-      words.readerStyles,
-      words.lostStyles,
       clues.writerStyles,
       clues.readerStyles,
       insight.writerStyles,
       insight.readerStyles,
-      worldShares,
       postShares,
+      ...recipe.parts.flatMap((part) => [part.worlds, part.words.readers, part.words.lost]),
     ]
     for (const table of tables) {
       expect(table.reduce((sum: number, [, share]) => sum + share, 0)).toBeCloseTo(1, 12)
@@ -264,7 +283,7 @@ describe('styles', () => {
     for (const { reader } of [words.words, clues.clues, insight.insight]) {
       for (let i = 0; i < 50; i++) {
         const [, note, reply] = /^Note 1: ([\s\S]*)\nNote 2: ([\s\S]*)\n\nCheck/m.exec(
-          asked(reader(random('cut', i), posts, cut)),
+          asked(reader(random('cut', i), posts, cut, lesson)),
         )!
         expect(note.length).toBeLessThanOrEqual(5)
         expect(reply.length).toBeLessThanOrEqual(9)

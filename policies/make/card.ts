@@ -127,7 +127,7 @@ Any Hugging Face tool loads it: \`AutoModelForCausalLM.from_pretrained('policies
 Nothing but message-board's seeded generators (\`src/tasks\`), and of each the corpus slice alone: a hash of what
 identifies a problem puts 70% of all problems into that slice, 20% into the one that experiments train on and 10% into
 the held-out one. So it has seen neither an experiment's training problems nor its held-out ones. Word problems are
-identified by their arithmetic, whatever the story and the names; \`insight\` by its product; \`clues\` by all that it tells.
+identified by their arithmetic, whatever the story and the names; \`clues\` and \`insight\` by all that they tell.
 
 From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`): ${shares(first.worlds)} in the first
 part of training, ${shares(last.worlds)} in the last. A reader's are ${percent(first.readers)} of each world's, and then
@@ -156,15 +156,14 @@ answer of a reply is right, so where the posts do not tell, what is learned is t
 
 ${example(first, read('have in all?\n\nNotes'))}
 
-**insight**: among 6 to 20 numbers. A writer's styles: ${shares(insight.writerStyles)}. A reader's: ${shares(last.insight.readers)}. A writer's
-trial is blind and right by chance; a reader takes a number that fits, or tries one that nobody did. In the first part of
-training a reader works out what each number makes, which teaches products; in the last it copies what the posts show of it,
-which is shorter and surer, and a bare guess tells it nothing.
+**insight**: among 6 to 20 sums. A writer's styles: ${shares(insight.writerStyles)}. A reader's: ${shares(insight.readerStyles)}. A writer's
+trial is blind and right by chance; a reader takes a sum that a post shows to fit, or tries one that nobody did. A bare guess
+tells it nothing.
 
-${example(last, read('more than itself'))}
+${example(last, read('Which bag holds'))}
 
 **Drills**, asked for in no experiment's words: *sums*, mostly subtraction and division, since a small model tells the steps
-of a story long before it can subtract; and *checks*, whether two products are the same, as a reader of \`insight\` asks.
+of a story long before it can subtract; and *checks*, whether a sum makes a total, as a reader of \`insight\` asks.
 
 A text that goes beyond its limit is learned up to it, so that the policy is cut as its examples are.
 

@@ -4,16 +4,16 @@ import { random } from '../random.ts'
 import { carriesTrial, insight, insightProblem, insightReach, trial } from './insight.ts'
 
 describe('insightProblem', () => {
-  it('has one number of its range that meets the product it tells', () => {
+  it('has one sum among those that it lists that makes the total it tells', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 40 }), fc.nat(), (range, index) => {
-        const { question, gold } = insightProblem({ range }, 0, index)
-        const [from, to, more, product] = question.match(/\d+/g)!.map(Number)
-        expect([from, to]).toEqual([2, range + 1])
-        const fits = Array.from({ length: range }, (_, i) => from + i).filter(
-          (n) => n * (n + more) === product,
+        const { question, gold, total } = insightProblem({ range }, 0, index)
+        const listed = [...question.matchAll(/(\d+)\) (\d+)\+(\d+)/g)].map((found) =>
+          found.slice(1).map(Number),
         )
-        expect(fits).toEqual([Number(gold)])
+        expect(listed.map(([label]) => label)).toEqual(Array.from({ length: range }, (_, i) => i + 1))
+        expect(listed.filter(([, a, b]) => a + b === total).map(([label]) => label)).toEqual([Number(gold)])
+        expect(question.replace(/\d+\) \d+\+\d+/g, '').match(/\d+/g)).toEqual([String(total)])
       }),
     )
   })
@@ -44,30 +44,28 @@ describe('insightReach', () => {
 
 describe('carriesTrial', () => {
   it.each([
-    [`Try 9: ${trial(9, 3)}.\nSo \\boxed{9}`, true],
-    ['9 * 12 = 108', true],
+    [`Try 9: ${trial([23, 41])}.\nSo \\boxed{9}`, true],
+    ['23 + 41 = 64', true],
     ['So \\boxed{9}', false],
-    ['\\boxed{9*12=108}', false],
-    ['Try 9: 9*12=', false],
-    ['9+3=12', false],
+    ['\\boxed{23+41=64}', false],
+    ['Try 9: 23+41=', false],
+    ['9) 23+41', false],
   ])('%j: %s', (note, carried) => {
     expect(carriesTrial(note)).toBe(carried)
   })
 })
 
 describe('insight', () => {
-  it('shares no arithmetic between its sets', async () => {
+  it('shares no problem between its sets', async () => {
     const { train, holdout } = await insight({ train: 400, holdout: 480 }).load()
     expect([train.length, holdout.length]).toEqual([400, 480])
-    const key = (question: string) => question.match(/\d+/g)!.slice(2).join()
-    const trained = new Set(train.map(({ question }) => key(question)))
-    for (const { question } of holdout) expect(trained.has(key(question))).toBe(false)
     expect(new Set([...train, ...holdout].map(({ question }) => question)).size).toBe(880)
   })
 
   it('records its dial, and refuses what cannot be', () => {
     expect(insight({ range: 20 }).config).toEqual({ train: 512, holdout: 120, range: 20, seed: 0 })
     expect(() => insight({ range: 1 })).toThrow(/range is 1/)
+    expect(() => insight({ range: 101 })).toThrow(/range is 101/)
     expect(() => insight({ holdout: 0.5 })).toThrow(/holdout is 0.5/)
   })
 })

@@ -1,69 +1,78 @@
 /**
- * The world in which an answer is hard to find and easy to check: somebody thinks of a number, and tells what it makes
- * times a little more than itself. One product says whether a number is the one, so a right note can be recognised,
- * whoever wrote it; `insightReach` says what that is worth. Pure functions of their arguments; knows no models and no
- * prompts.
+ * The world in which an answer is hard to find and easy to check: which of a list of sums makes a total? To find it one
+ * tries sum after sum, and a note has room for few of them; but one shown with its value says by itself whether it is
+ * the one, so a right note can be recognised, whoever wrote it; `insightReach` says what that is worth. Pure functions
+ * of their arguments; knows no models and no prompts.
  */
 import { UserError } from '../errors.ts'
 import { random } from '../random.ts'
-import { people } from './cast.ts'
+import { people, things } from './cast.ts'
 import { checkSizes, referenceSizes, type Sizes } from './sizes.ts'
 import { type Drawn, drawSlice, type Slice, sliceOfKey } from './slices.ts'
 import type { Problem, Task } from './types.ts'
 
 export interface InsightDials {
-  /** How many numbers it may be, each as likely: 2 to range + 1. A blind trial is right once in `range` times. */
+  /** How many sums there are, each as likely to be the one. A blind trial is right once in `range` times. */
   range: number
 }
 
 export interface InsightProblem extends Drawn {
   question: string
   gold: string
+  /** The sums in order, numbered from 1; no two make the same. */
+  sums: readonly (readonly [number, number])[]
+  /** The number of the sum that makes `total`. */
   number: number
-  /** The product to be met is number * (number + more). */
-  more: number
-  product: number
+  total: number
 }
 
-/** Least number, and the greatest that is added to it before they are multiplied. */
-const least = 2
-const mostMore = 12
+/** Addends are even on 10 to 79, so that no total tells of its sum. */
+const [least, most] = [10, 79]
+
+/** More sums than these could not all make something different. */
+const mostSums = 100
 
 /** Problem `index`, of whatever slice: the same on every machine. */
 export function insightProblem({ range }: InsightDials, seed: number, index: number): InsightProblem {
   const rng = random('insight', range, seed, index)
-  const { name, he } = rng.pick(people)
-  const number = least + rng.int(range)
-  const more = 1 + rng.int(mostMore)
-  const product = number * (number + more)
-  const span = `from ${least} to ${range + least - 1}`
+  const { name } = rng.pick(people)
+  const thing = rng.pick(things)
+  const sums: [number, number][] = []
+  const totals = new Set<number>()
+  while (sums.length < range) {
+    const [a, b] = [least + rng.int(most - least + 1), least + rng.int(most - least + 1)]
+    if (totals.has(a + b)) continue
+    totals.add(a + b)
+    sums.push([a, b])
+  }
+  const number = 1 + rng.int(range)
+  const total = sums[number - 1][0] + sums[number - 1][1]
+  const list = sums.map(([a, b], i) => `${i + 1}) ${a}+${b}`).join(', ')
   const question = rng.pick([
-    `${name} thinks of a number ${span}. Times ${more} more than itself it makes ${product}. What is the number?`,
-    `${name} has a secret number ${span}. If ${he} multiplies it by ${more} more than itself, ${he} gets ${product}. What is it?`,
-    `A number ${span} times ${more} more than itself is ${product}. Which number does ${name} look for?`,
+    `Which of these sums makes ${total}: ${list}?`,
+    `${name} keeps old and new ${thing} in bags: ${list}. Which bag holds ${total}?`,
+    `One of these rows has ${total} ${thing}: ${list}. Which row does ${name} look for?`,
   ])
   return {
     question,
     gold: String(number),
+    sums,
     number,
-    more,
-    product,
-    // The arithmetic decides the slice: no held-out number is found by having been trained on.
-    slice: sliceOfKey(`insight ${number}*${number + more}`),
+    total,
+    slice: sliceOfKey(question),
     unique: question,
   }
 }
 
-/** The check of a number, as notes write it: `9*12=108`. */
-export const trial = (number: number, more: number) =>
-  `${number}*${number + more}=${number * (number + more)}`
+/** The check of a sum, as notes write it: `23+41=64`. */
+export const trial = ([a, b]: readonly [number, number]) => `${a}+${b}=${a + b}`
 
 /**
- * Whether a note carries a trial that a reader can judge: a product of two whole numbers with its value, outside
- * \boxed{}, such as `9*12=108`. A bare guess, or a note cut before its check, carries none.
+ * Whether a note carries a trial that a reader can judge: a sum of two whole numbers with its value, outside
+ * \boxed{}, such as `23+41=64`. A bare guess, or a note cut before its check, carries none.
  */
 export function carriesTrial(note: string): boolean {
-  return /(?<!\d)\d+\s*[*\u00d7]\s*\d+\s*=\s*\d+/.test(note.replace(/\\boxed\{[^}]*(\}|$)/g, ' '))
+  return /(?<!\d)\d+\s*\+\s*\d+\s*=\s*\d+/.test(note.replace(/\\boxed\{[^}]*(\}|$)/g, ' '))
 }
 
 /**
@@ -86,7 +95,7 @@ export function insightReach({ range }: InsightDials, notes: number): number {
 }
 
 /**
- * The task: `train` and `holdout` problems, each with one answer among `range` numbers (12 unless told).
+ * The task: `train` and `holdout` problems, each with one answer among `range` sums (12 unless told).
  *
  * @throws UserError for a dial that cannot be.
  */
@@ -94,8 +103,8 @@ export function insight(options: Partial<Sizes & InsightDials> & { seed?: number
   const { train = referenceSizes.train, holdout = referenceSizes.holdout, seed = 0 } = options
   const { range = 12 } = options
   checkSizes({ train, holdout })
-  if (!Number.isInteger(range) || range < 2) {
-    throw new UserError(`range is ${range}: give a whole number of at least 2.`)
+  if (!Number.isInteger(range) || range < 2 || range > mostSums) {
+    throw new UserError(`range is ${range}: give a whole number of 2 to ${mostSums}.`)
   }
   const take = (slice: Slice, count: number): Problem[] =>
     drawSlice(slice, count, (index) => insightProblem({ range }, seed, index), 'insight').map(

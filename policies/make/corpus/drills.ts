@@ -1,6 +1,6 @@
 /**
  * Drills, asked for in no experiment's words: what the worlds need most practice in, at a few tokens a time. A small
- * model tells a story's steps long before it can subtract, and a trial's product long before it sees whether it fits.
+ * model tells a story's steps long before it can subtract, and what a trial makes long before it sees whether it fits.
  */
 import type { Random } from '../../../src/random.ts'
 import { insightProblem } from '../../../src/tasks/insight.ts'
@@ -28,13 +28,13 @@ export function sums(rng: Random): Chat {
   return { messages: [{ role: 'user', content: 'Sums' }], replies: [lines.join('\n')], limit: null }
 }
 
-/** Whether two products of `insight` are the same, as its readers ask: half of them are. */
+/** Whether what a sum of `insight` makes is the total asked for, as its readers see it: half of them are. */
 export function checks(rng: Random): Chat {
   const lines = Array.from({ length: 16 }, () => {
-    const { number, more, product } = insightProblem({ range: 20 }, 1_000_000, rng.int(0x7fff_ffff))
+    const { sums, number, total } = insightProblem({ range: 6 }, 1_000_000, rng.int(0x7fff_ffff))
     const same = rng.next() < 0.5
-    const other = same ? number : number + rng.pick([-2, -1, 1, 2, 3])
-    return `${other * (other + more)}, ${product}? ${same ? 'Yes' : 'No'}.`
+    const [a, b] = same ? sums[number - 1] : rng.pick(sums.filter((_, i) => i !== number - 1))
+    return `${a}+${b}=${a + b}, ${total}? ${same ? 'yes' : 'no'}.`
   })
   return { messages: [{ role: 'user', content: 'Checks' }], replies: [lines.join('\n')], limit: null }
 }

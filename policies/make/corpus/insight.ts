@@ -1,12 +1,12 @@
 /**
- * Chats of `insight`, from its `corpus` slice. Writers try a number blindly, with its check or without, or ramble; so
- * a note is right as often as chance has it. Readers take a number that fits the product, or try one that nobody did:
+ * Chats of `insight`, from its `corpus` slice. Writers try a sum blindly, with its check or without, or ramble; so a note
+ * is right as often as chance has it. Readers take a sum that a post shows to be right, or try one that nobody did:
  * their replies are honest, not always right.
  */
 import { notePrompt, readPrompt } from '../../../src/board/prompts.ts'
 import type { Random } from '../../../src/random.ts'
 import { type InsightProblem, insightProblem, trial } from '../../../src/tasks/insight.ts'
-import { type Lesson, pickShare, type Shares, twoDifferent, type World } from './types.ts'
+import { pickShare, type Shares, type World } from './types.ts'
 
 export const writerStyles: Shares<'tried' | 'guess' | 'ramble'> = [
   ['tried', 0.5],
@@ -14,106 +14,96 @@ export const writerStyles: Shares<'tried' | 'guess' | 'ramble'> = [
   ['ramble', 0.2],
 ]
 
-/** Of more posts than these a reader recomputes none: there is no room. */
-const mostRecomputed = 4
+/** A reader's: `judged` goes through the posts one by one, `direct` is an answer alone. */
+export const readerStyles: Shares<'judged' | 'direct'> = [
+  ['judged', 0.65],
+  ['direct', 0.35],
+]
 
-interface Drawn {
-  problem: InsightProblem
-  range: number
-}
-
-function draw(rng: Random): Drawn {
+function draw(rng: Random): InsightProblem {
   const range = rng.pick([6, 8, 12, 12, 12, 16, 20])
   for (;;) {
     const problem = insightProblem({ range }, 1_000_000, rng.int(0x7fff_ffff))
-    if (problem.slice === 'corpus') return { problem, range }
+    if (problem.slice === 'corpus') return problem
   }
 }
 
 const boxed = (number: number) => `So \\boxed{${number}}`
-const tried = (number: number, more: number) => `Try ${number}: ${trial(number, more)}.\n${boxed(number)}`
 
-function note({ problem, range }: Drawn, number: number, rng: Random): string {
+const tried = ({ sums }: InsightProblem, number: number) =>
+  `Try ${number}: ${trial(sums[number - 1])}.\n${boxed(number)}`
+
+function note(problem: InsightProblem, number: number, rng: Random): string {
   switch (pickShare(writerStyles, rng)) {
     case 'tried':
-      return tried(number, problem.more)
+      return tried(problem, number)
     case 'guess':
       return boxed(number)
     case 'ramble':
       return (
-        `We look for a number from 2 to ${range + 1}. It must make ${problem.product} when it is multiplied by ` +
-        `${problem.more} more than itself. We can try one number after the other until it fits, or think of a better way.\n` +
-        tried(number, problem.more)
+        `We look for the one that makes ${problem.total}, and there are ${problem.sums.length} of them. We can try one ` +
+        'after the other until it fits, or look at the last digits first, or think of a better way. So let us look at ' +
+        `all of them in turn, and not forget any.\n${tried(problem, number)}`
       )
   }
 }
 
-/** A post as its reader sees it: the number that it boxes (NaN for none), and whether it shows what that makes. */
+/** A post as its reader sees it: the number that it boxes (NaN for none), and whether it shows what that one makes. */
 interface Seen {
   number: number
   shown: boolean
 }
 
-function seenIn(post: string, { more }: InsightProblem): Seen {
+function seenIn(post: string, { sums, total }: InsightProblem): Seen {
   const number = Number(/\\boxed\{(\d+)\}/.exec(post)?.[1] ?? Number.NaN)
-  return { number, shown: post.includes(trial(number, more)) || post.includes('yes.') }
+  const sum = sums[number - 1]
+  return {
+    number,
+    shown: sum !== undefined && (post.includes(trial(sum)) || post.includes(`${total}, yes.`)),
+  }
 }
 
-type Style = Lesson['insight']
-
-/** What a reader can judge: with `recomputed` any number, with `copied` those that come with what they make. */
-const judges = ({ judging }: Style, { number, shown }: Seen) =>
-  !Number.isNaN(number) && (judging === 'recomputed' || shown)
-
-/** A reply of one who read `posts`: the first number that fits is the answer, or `fresh` is tried where none does. */
-function reply({ problem }: Drawn, posts: readonly Seen[], fresh: number, style: Style, rng: Random): string {
-  const { number, more, product } = problem
-  const recomputed = style.judging === 'recomputed'
-  const fits = posts.findIndex((post) => post.number === number && judges(style, post))
-  if (pickShare(style.readers, rng) === 'direct') return boxed(fits < 0 ? fresh : number)
+/**
+ * A reply of one who read `posts`: the first sum that is shown to fit is the answer, or `fresh` is tried where none is.
+ * A bare guess tells a reader nothing.
+ */
+function reply(problem: InsightProblem, posts: readonly Seen[], fresh: number, rng: Random): string {
+  const { sums, number } = problem
+  const fits = posts.findIndex((post) => post.shown && post.number === number)
+  if (pickShare(readerStyles, rng) === 'direct') return boxed(fits < 0 ? fresh : number)
   const lines = posts.slice(0, fits < 0 ? posts.length : fits + 1).map((post, i) => {
-    if (!judges(style, post)) return `Note ${i + 1}: nothing.`
-    const right = post.number === number
-    return recomputed
-      ? `Note ${i + 1}: ${trial(post.number, more)}, ${product}? ${right ? 'Yes' : 'No'}.`
-      : `Note ${i + 1}: ${post.number * (post.number + more)}, ${right ? 'yes' : 'no'}.`
+    if (!post.shown) return `Note ${i + 1}: nothing.`
+    const [a, b] = sums[post.number - 1]
+    return `Note ${i + 1}: ${a + b}, ${post.number === number ? 'yes' : 'no'}.`
   })
-  const said = !recomputed || posts.length <= mostRecomputed ? lines : fits < 0 ? [] : lines.slice(-1)
-  return [...said, fits < 0 ? tried(fresh, more) : boxed(number)].join('\n')
+  return [...lines, fits < 0 ? tried(problem, fresh) : boxed(number)].join('\n')
 }
 
 export const insight: World = {
   writer(rng) {
-    const drawn = draw(rng)
-    return {
-      messages: notePrompt(drawn.problem.question),
-      replies: twoDifferent(() => note(drawn, 2 + rng.int(drawn.range), rng)),
-      limit: 'note',
-    }
+    const problem = draw(rng)
+    const draws = [0, 1].map(() => note(problem, 1 + rng.int(problem.sums.length), rng))
+    return { messages: notePrompt(problem.question), replies: [...new Set(draws)], limit: 'note' }
   },
 
   /** A post is right more often than by chance, so that readers learn to see it. */
-  reader(rng, kinds, cut, { insight: style }) {
-    const drawn = draw(rng)
-    const { problem, range } = drawn
+  reader(rng, kinds, cut) {
+    const problem = draw(rng)
+    const range = problem.sums.length
     const rightness = 0.4 * rng.next()
     const posts = kinds.map((kind) => {
-      const number = rng.next() < rightness ? problem.number : 2 + rng.int(range)
-      if (kind === 'note') return cut.note(note(drawn, number, rng))
+      const number = rng.next() < rightness ? problem.number : 1 + rng.int(range)
+      if (kind === 'note') return cut.note(note(problem, number, rng))
       // The one note that it read is not on this board.
-      const read = number === problem.number ? number : 2 + rng.int(range)
-      return cut.reply(reply(drawn, [{ number: read, shown: true }], number, style, rng))
+      const read = number === problem.number ? number : 1 + rng.int(range)
+      return cut.reply(reply(problem, [{ number: read, shown: true }], number, rng))
     })
     const seen = posts.map((post) => seenIn(post, problem))
-    const judged = new Set(seen.filter((post) => judges(style, post)).map(({ number }) => number))
-    const untried = Array.from({ length: range }, (_, i) => 2 + i).filter((n) => !judged.has(n))
+    const shown = new Set(seen.filter((post) => post.shown).map(({ number }) => number))
+    const untried = Array.from({ length: range }, (_, i) => 1 + i).filter((n) => !shown.has(n))
     // Where all were tried, one was right, and no other is asked for.
     if (untried.length === 0) untried.push(problem.number)
-    const draw2 = () => reply(drawn, seen, rng.pick(untried), style, rng)
-    return {
-      messages: readPrompt(problem.question, posts),
-      replies: style.judging === 'recomputed' ? twoDifferent(draw2) : [...new Set([draw2(), draw2()])],
-      limit: 'reply',
-    }
+    const draws = [0, 1].map(() => reply(problem, seen, rng.pick(untried), rng))
+    return { messages: readPrompt(problem.question, posts), replies: [...new Set(draws)], limit: 'reply' }
   },
 }

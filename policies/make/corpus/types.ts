@@ -31,15 +31,6 @@ export interface Lesson {
     /** Before posts of which half break off, or more: some then say everything again, and run out of room. */
     lost: Shares<'continued' | 'told' | 'direct' | 'ramble'>
   }
-  insight: {
-    /**
-     * `recomputed`: a reader works out what every post's number makes, which teaches products. `copied`: it takes what
-     * posts show of it, so a bare guess tells it nothing.
-     */
-    judging: 'recomputed' | 'copied'
-    /** `judged` goes through the posts one by one, `direct` is an answer alone. */
-    readers: Shares<'judged' | 'direct'>
-  }
 }
 
 /** A world's chats: pure functions of the stream they draw from. */
