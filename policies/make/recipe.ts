@@ -19,9 +19,9 @@ const parts: readonly Part[] = [
     learningRate: 3e-3,
     warmup: 200,
     worlds: [
-      ['words', 0.58],
+      ['words', 0.54],
       ['clues', 0.16],
-      ['insight', 0.16],
+      ['insight', 0.2],
       ['sums', 0.06],
       ['checks', 0.04],
     ],
@@ -55,14 +55,14 @@ const parts: readonly Part[] = [
     readers: 0.7,
     words: {
       readers: [
-        ['continued', 0.53],
-        ['told', 0.27],
-        ['direct', 0.2],
+        ['continued', 0.55],
+        ['told', 0.28],
+        ['direct', 0.17],
       ],
       lost: [
-        ['continued', 0.31],
-        ['told', 0.22],
-        ['direct', 0.2],
+        ['continued', 0.33],
+        ['told', 0.23],
+        ['direct', 0.17],
         ['ramble', 0.27],
       ],
     },
