@@ -8,23 +8,11 @@
  *
  * A cell that the file has is not run again. docs/credit-map.md is made from these lines (scripts/credit-map.ts).
  */
-import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { cpus, tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { creditMap, rules, worlds } from '../experiments/credit-map.ts'
-import { countEpisodes, finalScores } from '../src/board/counts.ts'
-import type { Episode } from '../src/board/types.ts'
 import { overrideExperiment } from '../src/experiment/config.ts'
-import { findModels, openEngines, versions } from '../src/experiment/engine.ts'
-import { type JobOutcome, readOutcome, runJob } from '../src/experiment/job.ts'
 import { cutTask } from '../src/experiment/tasks.ts'
-import type { Job } from '../src/record/plan.ts'
-import { shardOf } from '../src/record/plan.ts'
-import { carriesTrial } from '../src/tasks/insight.ts'
-import { carriesPart, partsOf } from '../src/tasks/parts.ts'
-import type { Problem } from '../src/tasks/types.ts'
-import { type Cell, cellSchema } from './credit-map-cell.ts'
+import { cellsOf, runCells } from './credit-cells.ts'
 
 const { values } = parseArgs({
   options: {
@@ -38,121 +26,15 @@ const { values } = parseArgs({
   },
 })
 if (!values.out) throw new Error('--out FILE is needed: where the cells are kept')
-const out = values.out
+const steps = Number(values.steps)
 
-const done = new Set(
-  (await readFile(out, 'utf8').catch(() => ''))
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => nameOf(cellSchema.parse(JSON.parse(line)))),
-)
-const [first, last = first] = values.seeds.split('-').map(Number)
-const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i)
-const [k, n] = values.shard.split('/').map(Number)
-// Seed by seed, so that whatever is stopped early has whole rows of the map.
-const cells = seeds.flatMap((seed) =>
-  values.worlds
-    .split(',')
-    .flatMap((world) =>
-      values.rules.split(',').flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
-    ),
-)
-for (const cell of shardOf(cells, { k, n })) {
-  if (done.has(nameOf(cell))) continue
-  const started = performance.now()
-  const line = await runCell(cell)
-  await appendFile(out, `${JSON.stringify(line)}\n`)
-  const seconds = ((performance.now() - started) / 1000).toFixed(0)
-  console.log(`${nameOf(cell)}  pass@1 ${line.passAt1.toFixed(3)}  ${seconds} s`)
-}
-
-function nameOf({ world, rule, seed }: Pick<Cell, 'world' | 'rule' | 'seed'>): string {
-  return `${world} ${rule} ${seed}`
-}
-
-async function runCell({ world, rule, seed }: Pick<Cell, 'world' | 'rule' | 'seed'>): Promise<Cell> {
+await runCells(cellsOf(values), values.out, ({ world, rule, seed }) => {
   const whole = creditMap(world, [seed])
   const arm = rule === 'base' ? 'readersOnly' : rule
-  const steps = Number(values.steps)
-  const experiment = overrideExperiment(whole, {
+  return overrideExperiment(whole, {
     task: cutTask(worlds[world], { holdout: Number(values.holdout) }),
     arms: { [arm]: { ...whole.choices.arms![arm], train: { ...whole.choices.arms![arm].train, steps } } },
     baseline: arm,
     contrasts: [],
   })
-  const split = await experiment.task.load()
-  const engines = openEngines(experiment, await findModels(experiment))
-  const folder = await mkdtemp(join(tmpdir(), 'credit-map-'))
-  try {
-    const job: Job = {
-      name: `${arm}-s${seed}`,
-      arm,
-      seed: rule === 'base' ? null : seed,
-      evaluationSeed: ['evaluation', 'seed', seed],
-    }
-    await runJob({ engines, experiment, ...split, folder, onEvent: () => {} }, job)
-    return cellOf({ world, rule, seed }, await readOutcome(folder, job), split.holdout, versions(experiment))
-  } finally {
-    await engines.close()
-    await rm(folder, { recursive: true })
-  }
-}
-
-function cellOf(
-  cell: Pick<Cell, 'world' | 'rule' | 'seed'>,
-  { progress, metrics, episodes }: JobOutcome,
-  holdout: readonly Problem[],
-  used: Record<string, string>,
-): Cell {
-  const scores = episodes.map((episode) =>
-    finalScores(episode, 'each').reduce((sum, score) => sum + score, 0),
-  )
-  const replies = episodes[0].rounds[1].length
-  const notes = metrics.map(({ rounds }) => rounds[0])
-  return {
-    ...cell,
-    steps: progress.steps,
-    right: scores.join(''),
-    passAt1: scores.reduce((sum, score) => sum + score, 0) / (scores.length * replies),
-    counts: { ...countEpisodes(episodes) },
-    carries: carried(cell.world, episodes, holdout),
-    tokens: progress.tokens,
-    trace: {
-      reward: metrics.map(({ reward }) => round(reward)),
-      noteAcc: metrics.map(({ noteAcc }) => noteAcc && round(noteAcc)),
-      noteChars: notes.map(({ chars }) => round(chars)),
-      notesCut: notes.map(({ cut }) => round(cut)),
-      spread: notes.map(({ credit }) => credit && round(credit.spread)),
-      withOwn: notes.map(({ credit }) => (credit?.withOwn == null ? null : round(credit.withOwn))),
-      informative: notes.map(({ credit }) => credit && round(credit.informative)),
-      effective: metrics.map(({ effective }) => effective && round(effective)),
-    },
-    seconds: progress.seconds,
-    boards: episodes.slice(0, 3).map(({ problemId, rounds }) => ({
-      problem: holdout.find(({ id }) => id === problemId),
-      rounds: rounds.map((posts) =>
-        posts.map(({ text, answer, correct, cut }) => ({ text, answer, correct, cut })),
-      ),
-    })),
-    machine: cpus()[0]?.model ?? 'unknown',
-    versions: used,
-  }
-}
-
-/** Share of notes that carry what a reader needs of them, as each world counts it. */
-function carried(world: string, episodes: readonly Episode[], holdout: readonly Problem[]): number | null {
-  if (world === 'word-problems') return null
-  const told = episodes.flatMap(({ problemId, rounds: [notes] }) => {
-    const problem = holdout.find(({ id }) => id === problemId)!
-    return notes.map(({ seat, text }) =>
-      world === 'insight'
-        ? carriesTrial(text)
-        : partsOf(problem, seat, notes.length).every((part) => carriesPart(text, part) !== false),
-    )
-  })
-  return told.filter(Boolean).length / told.length
-}
-
-function round(value: number): number {
-  return Number(value.toFixed(4))
-}
+})

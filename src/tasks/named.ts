@@ -145,6 +145,12 @@ const svampSchema = z.object({
     .transform((answer) => numberText(String(answer))),
 })
 
+/** A row's question: the story, ended by a stop where it has none, and what is asked of it. */
+export function svampQuestion({ Body, Question }: { Body: string; Question: string }): string {
+  const body = Body.trim()
+  return `${body}${/[.!?,]$/.test(body) ? '' : '.'} ${Question.trim()}`
+}
+
 /** The rows of an original `SVAMP.json`: one JSON list. */
 async function readSvamp(path: string): Promise<unknown[]> {
   const text = await readText(path)
@@ -180,11 +186,7 @@ export function svamp(options: FileOptions & Hub & SplitOption & { path?: string
       // The hub's copy is dealt into two files: by number it is the original's order.
       const problems = [...rows]
         .sort((a, b) => ordinal(a) - ordinal(b))
-        .map(({ ID, Body, Question, Answer }) => {
-          const body = Body.trim()
-          const stop = /[.!?,]$/.test(body) ? '' : '.'
-          return { id: ID, question: `${body}${stop} ${Question.trim()}`, gold: Answer }
-        })
+        .map((row) => ({ id: row.ID, question: svampQuestion(row), gold: row.Answer }))
       return splitPools(
         { train: dealt(problems, split), holdout: null },
         options,
