@@ -19,14 +19,20 @@ import { carriesPart, partsOf } from '../src/tasks/parts.ts'
 import type { Problem } from '../src/tasks/types.ts'
 import { type Cell, cellSchema } from './credit-map-cell.ts'
 
-/** Which cell: a world, a rule of credit (`base`: the untrained model) and a seed. */
-export type CellName = Pick<Cell, 'world' | 'rule' | 'seed'>
+/** Which cell: a world, a rule of credit (`base`: the untrained model), a seed, and the board. */
+export type CellName = Pick<Cell, 'world' | 'rule' | 'seed' | 'reads' | 'rounds' | 'copies' | 'budget'>
+
+/** The board of the map itself. */
+export const usual = { reads: 'shared', rounds: 2, copies: 4, budget: null }
 
 /**
  * The cells that the flags ask for (`clues,insight`, `readersOnly,team`, `1-20`, `3/16`), seed by seed, so that whatever
- * is stopped early has whole rows. The untrained model is evaluated three times.
+ * is stopped early has whole rows. The untrained model is evaluated three times. `board` is what is not usual of them.
  */
-export function cellsOf(flags: { worlds: string; rules: string; seeds: string; shard: string }): CellName[] {
+export function cellsOf(
+  flags: { worlds: string; rules: string; seeds: string; shard: string },
+  board: Partial<Pick<CellName, 'reads' | 'rounds' | 'copies' | 'budget'>> = {},
+): CellName[] {
   const [first, last = first] = flags.seeds.split('-').map(Number)
   const [k, n] = flags.shard.split('/').map(Number)
   const cells = Array.from({ length: last - first + 1 }, (_, i) => first + i).flatMap((seed) =>
@@ -35,7 +41,9 @@ export function cellsOf(flags: { worlds: string; rules: string; seeds: string; s
       .flatMap((world) =>
         flags.rules
           .split(',')
-          .flatMap((rule) => (rule === 'base' && seed > 3 ? [] : [{ world, rule, seed }])),
+          .flatMap((rule) =>
+            rule === 'base' && seed > 3 ? [] : [{ world, rule, seed, ...usual, ...board }],
+          ),
       ),
   )
   return shardOf(cells, { k, n })
@@ -73,8 +81,8 @@ export async function runCells(
   }
 }
 
-function nameOf({ world, rule, seed }: CellName): string {
-  return `${world} ${rule} ${seed}`
+function nameOf({ world, rule, seed, reads, rounds, copies, budget }: CellName): string {
+  return `${world} ${rule} ${seed}, ${copies} ${reads}, ${rounds} rounds${budget === null ? '' : `, ${budget} tokens`}`
 }
 
 async function runCell(cell: CellName, experiment: Experiment, engines: Engines): Promise<Cell> {
@@ -111,7 +119,7 @@ function cellOf(
   const scores = episodes.map((episode) =>
     finalScores(episode, 'each').reduce((sum, score) => sum + score, 0),
   )
-  const replies = episodes[0].rounds[1].length
+  const replies = episodes[0].rounds.at(-1)!.length
   const notes = metrics.map(({ rounds }) => rounds[0])
   return {
     ...cell,

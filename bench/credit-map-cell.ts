@@ -7,6 +7,13 @@ export const cellSchema = z.object({
   /** `base`: the untrained model. */
   rule: z.string(),
   seed: z.number(),
+  /** Who reads whom (`shared`, `own`, `ring`, `random 2`), in how many rounds, the notes' and the answers' included. */
+  reads: z.string(),
+  rounds: z.number(),
+  copies: z.number(),
+  /** Completion tokens after which training ended; null where it ended by its steps. */
+  budget: z.number().nullable(),
+  /** Of training, as many as were taken. */
   steps: z.number(),
   /** Right replies of each held-out problem, a digit each. */
   right: z.string(),

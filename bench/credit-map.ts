@@ -4,15 +4,16 @@
  * shards, stopped, and gone on with on any machine:
  *
  *   npx tsx bench/credit-map.ts --out cells.jsonl --seeds 1-20 [--worlds clues,insight] [--rules readersOnly,rescore]
- *       [--shard 3/16] [--steps 40] [--holdout 240]
+ *       [--shard 3/16] [--steps 40] [--holdout 240] [--reads ring] [--rounds 3] [--copies 8] [--tokens 75000]
  *
- * A cell that the file has is not run again. docs/credit-map.md is made from these lines (scripts/credit-map.ts).
+ * `--tokens` ends each training after so many completion tokens, whatever steps that takes, so that rules are compared at
+ * what they cost. A cell that the file has is not run again. docs/credit-map.md is made from these lines (scripts/credit-map.ts).
  */
 import { parseArgs } from 'node:util'
-import { creditMap, rules, worlds } from '../experiments/credit-map.ts'
+import { creditMap, readings, rules, worlds } from '../experiments/credit-map.ts'
 import { overrideExperiment } from '../src/experiment/config.ts'
 import { cutTask } from '../src/experiment/tasks.ts'
-import { cellsOf, runCells } from './credit-cells.ts'
+import { cellsOf, runCells, usual } from './credit-cells.ts'
 
 const { values } = parseArgs({
   options: {
@@ -23,17 +24,31 @@ const { values } = parseArgs({
     shard: { type: 'string', default: '1/1' },
     steps: { type: 'string', default: '40' },
     holdout: { type: 'string', default: '240' },
+    reads: { type: 'string', default: usual.reads },
+    rounds: { type: 'string', default: `${usual.rounds}` },
+    copies: { type: 'string', default: `${usual.copies}` },
+    tokens: { type: 'string' },
   },
 })
 if (!values.out) throw new Error('--out FILE is needed: where the cells are kept')
-const steps = Number(values.steps)
+if (!readings[values.reads])
+  throw new Error(`--reads has ${values.reads}: give one of ${Object.keys(readings).join(', ')}`)
+const budget = values.tokens === undefined ? null : Number(values.tokens)
+/** With a budget of tokens, steps are not what ends a training. */
+const steps = budget === null ? Number(values.steps) : 10_000
+const board = { reads: values.reads, rounds: Number(values.rounds), copies: Number(values.copies), budget }
 
-await runCells(cellsOf(values), values.out, ({ world, rule, seed }) => {
-  const whole = creditMap(world, [seed])
+await runCells(cellsOf(values, board), values.out, ({ world, rule, seed }) => {
+  const whole = creditMap(world, [seed], board)
   const arm = rule === 'base' ? 'readersOnly' : rule
   return overrideExperiment(whole, {
     task: cutTask(worlds[world], { holdout: Number(values.holdout) }),
-    arms: { [arm]: { ...whole.choices.arms![arm], train: { ...whole.choices.arms![arm].train, steps } } },
+    arms: {
+      [arm]: {
+        ...whole.choices.arms![arm],
+        train: { ...whole.choices.arms![arm].train, steps, tokens: budget },
+      },
+    },
     baseline: arm,
     contrasts: [],
   })

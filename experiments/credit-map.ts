@@ -1,15 +1,18 @@
 // The map of credit: which credit makes writers write for their readers, in which world? One experiment for each world,
 // with an arm for each rule; the arms of a world are compared with readers alone. docs/credit-map.md says what came out.
 import {
-  board,
   clues,
   defineExperiment,
   insight,
   leaveOneOut,
   mix,
+  own,
   ownAnswer,
+  randomOf,
   readersOf,
   readersOnly,
+  ring,
+  type Sight,
   shared,
   subsets,
   type Task,
@@ -37,13 +40,32 @@ export const rules = {
   mix: { credit: mix([1, leaveOneOut({ by: 'rescore' })], [0.25, ownAnswer()]) },
 }
 
-export const creditMap = (world: string, seeds: number[] = [17, 18]) =>
+/** Who reads whom. */
+export const readings: Readonly<Record<string, Sight>> = { own, shared, ring, 'random 2': randomOf(2) }
+
+/** Notes, notes again where there are more rounds, each writer having read the ones before, and answers. */
+function protocol({ reads, rounds }: { reads: string; rounds: number }) {
+  const sees = readings[reads]
+  const again = Array.from({ length: rounds - 2 }, (_, i) => ({
+    name: `note ${i + 2}`,
+    sees,
+    tokens: 'note' as const,
+  }))
+  const first = { name: 'note', tokens: 'note' as const }
+  const last = { name: 'reply', sees, tokens: 'reply' as const }
+  return { name: `${reads}, ${rounds} rounds`, rounds: [first, ...again, last] }
+}
+
+export const creditMap = (
+  world: string,
+  seeds: number[] = [17, 18],
+  { reads = 'shared', rounds = 2, copies = 4 } = {},
+) =>
   defineExperiment({
     task: worlds[world],
-    // What the stored cells were made with; the default's notes are two tokens shorter.
-    board: { copies: 4, noteTokens: 48, replyTokens: 104 },
+    board: { copies },
     arms: Object.fromEntries(
-      Object.entries(rules).map(([name, rule]) => [name, { protocol: board({ reads: shared }), ...rule }]),
+      Object.entries(rules).map(([name, rule]) => [name, { protocol: protocol({ reads, rounds }), ...rule }]),
     ),
     baseline: 'readersOnly',
     seeds,
