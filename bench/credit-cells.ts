@@ -17,13 +17,10 @@ import { shardOf } from '../src/record/plan.ts'
 import { carriesTrial } from '../src/tasks/insight.ts'
 import { carriesPart, partsOf } from '../src/tasks/parts.ts'
 import type { Problem } from '../src/tasks/types.ts'
-import { type Cell, cellSchema } from './credit-map-cell.ts'
+import { type Cell, cellSchema, usual } from './credit-map-cell.ts'
 
 /** Which cell: a world, a rule of credit (`base`: the untrained model), a seed, and the board. */
 export type CellName = Pick<Cell, 'world' | 'rule' | 'seed' | 'reads' | 'rounds' | 'copies' | 'budget'>
-
-/** The board of the map itself. */
-export const usual = { reads: 'shared', rounds: 2, copies: 4, budget: null }
 
 /**
  * The cells that the flags ask for (`clues,insight`, `readersOnly,team`, `1-20`, `3/16`), seed by seed, so that whatever

@@ -40,3 +40,6 @@ export const cellSchema = z.object({
   versions: z.record(z.string(), z.string()),
 })
 export type Cell = z.infer<typeof cellSchema>
+
+/** The board of the map itself. */
+export const usual = { reads: 'shared', rounds: 2, copies: 4, budget: null }

@@ -13,7 +13,8 @@ import { parseArgs } from 'node:util'
 import { creditMap, readings, rules, worlds } from '../experiments/credit-map.ts'
 import { overrideExperiment } from '../src/experiment/config.ts'
 import { cutTask } from '../src/experiment/tasks.ts'
-import { cellsOf, runCells, usual } from './credit-cells.ts'
+import { cellsOf, runCells } from './credit-cells.ts'
+import { usual } from './credit-map-cell.ts'
 
 const { values } = parseArgs({
   options: {

@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { type Cell, cellSchema } from '../bench/credit-map-cell.ts'
+import { type Cell, cellSchema, usual } from '../bench/credit-map-cell.ts'
 import { writeFileAtomic } from '../src/files.ts'
 import { type Contrast, compareFamily, type SeedScores } from '../src/stats/index.ts'
 import { replaceSections, table } from './markdown.ts'
@@ -37,8 +37,16 @@ const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toF
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
 const fixed = (value: number | null) => (value === null ? '' : value.toFixed(3))
 
-const of = (world: string, rule: string) =>
-  cells.filter((cell) => cell.world === world && cell.rule === rule).sort((a, b) => a.seed - b.seed)
+type Board = Pick<Cell, 'reads' | 'rounds' | 'copies' | 'budget'>
+
+const of = (world: string, rule: string, board: Partial<Board> = {}) => {
+  const wanted: Board = { ...usual, ...board }
+  const isWanted = (cell: Cell) =>
+    (Object.keys(wanted) as (keyof Board)[]).every((what) => cell[what] === wanted[what])
+  return cells
+    .filter((cell) => cell.world === world && cell.rule === rule && isWanted(cell))
+    .sort((a, b) => a.seed - b.seed)
+}
 
 const scoresOf = ({ seed, right }: Cell): SeedScores => ({
   seed,
@@ -48,16 +56,32 @@ const scoresOf = ({ seed, right }: Cell): SeedScores => ({
   })),
 })
 
-/** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
-function contrastsOf(world: string): Contrast[] {
-  const known = ruleNames.filter((rule) => of(world, rule).length > 0)
-  if (!known.includes('readersOnly') || known.length < 2) return []
+/** Simultaneous contrasts of groups of cells; none where a pair has nothing to compare. */
+function compare(
+  world: string,
+  groups: Readonly<Record<string, readonly Cell[]>>,
+  pairs: readonly { arm: string; against: string }[],
+  alpha = 0.05,
+): Contrast[] {
+  const known = pairs.filter(({ arm, against }) => groups[arm]?.length > 0 && groups[against]?.length > 0)
+  const named = new Set(known.flatMap(({ arm, against }) => [arm, against]))
+  if (known.length === 0) return []
   return compareFamily({
-    arms: Object.fromEntries(known.map((rule) => [rule, of(world, rule).map(scoresOf)])),
-    pairs: known.filter((rule) => rule !== 'readersOnly').map((arm) => ({ arm, against: 'readersOnly' })),
+    arms: Object.fromEntries([...named].map((name) => [name, groups[name].map(scoresOf)])),
+    pairs: known,
     baseRuns: of(world, 'base').map(({ passAt1 }) => passAt1),
-    alpha: 0.05 / worldNames.length,
+    alpha,
   })
+}
+
+const toReadersOnly = ruleNames
+  .filter((rule) => rule !== 'readersOnly')
+  .map((arm) => ({ arm, against: 'readersOnly' }))
+
+/** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
+function contrastsOf(world: string, board: Partial<Board> = {}): Contrast[] {
+  const groups = Object.fromEntries(ruleNames.map((rule) => [rule, of(world, rule, board)]))
+  return compare(world, groups, toReadersOnly, 0.05 / worldNames.length)
 }
 
 const contrasts = Object.fromEntries(worldNames.map((world) => [world, contrastsOf(world)]))
@@ -81,7 +105,7 @@ function worldTable(world: string): string {
         rule === 'base' ? 'untrained' : rule,
         `${some.length}`,
         fixed(mean(some.map(({ passAt1 }) => passAt1))),
-        found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : '',
+        difference(found),
         found?.verdict ?? '',
         guess ? `${signed(guess.low)} to ${signed(guess.high)}${found ? (held ? '' : ', missed') : ''}` : '',
         fixed(count(some, 'noteAcc')),
@@ -114,6 +138,83 @@ function worldTable(world: string): string {
   const empty = head.indexOf('')
   const kept = (row: readonly string[]) => row.filter((_, i) => i !== empty)
   return table(kept(head), rows.map(kept))
+}
+
+const difference = (found: Contrast | undefined) =>
+  found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : ''
+const seedsOf = (some: readonly Cell[]) => `${some.length}`
+const passOf = (some: readonly Cell[]) => fixed(mean(some.map(({ passAt1 }) => passAt1)))
+const NOT_YET = 'Not run yet.'
+
+/** Every rule at the tokens that 40 steps of readers alone take. */
+function budgetTable(world: string): string {
+  const budgets = [...new Set(cells.filter((cell) => cell.world === world).map(({ budget }) => budget))]
+  const budget = budgets.find((one) => one !== null)
+  if (budget == null) return NOT_YET
+  const found = contrastsOf(world, { budget })
+  const rows = ruleNames.flatMap((rule) => {
+    const some = of(world, rule, { budget })
+    if (some.length === 0) return []
+    const one = found.find(({ arm }) => arm === rule)
+    const steps = mean(some.map((cell) => cell.steps)).toFixed(0)
+    return [[rule, seedsOf(some), steps, passOf(some), difference(one), one?.verdict ?? '']]
+  })
+  const head = ['rule', 'seeds', 'steps', 'pass@1', 'difference to readersOnly', 'verdict']
+  return `${(budget / 1000).toFixed(0)}k completion tokens each.\n\n${table(head, rows)}`
+}
+
+/** One table of boards: for each of them, rules against readers alone on the same board; one family. */
+function boardsTable(
+  what: string,
+  boards: readonly { name: string; world: string; board: Partial<Board> }[],
+  rules: readonly string[],
+): string {
+  const groups = Object.fromEntries(
+    boards.flatMap(({ name, world, board }) =>
+      ['readersOnly', ...rules].map((rule) => [`${name} ${rule}`, of(world, rule, board)]),
+    ),
+  )
+  const pairs = boards.flatMap(({ name }) =>
+    rules.map((rule) => ({ arm: `${name} ${rule}`, against: `${name} readersOnly` })),
+  )
+  const found = compare(boards[0].world, groups, pairs)
+  const rows = boards.flatMap(({ name }) =>
+    ['readersOnly', ...rules].flatMap((rule) => {
+      const some = groups[`${name} ${rule}`]
+      if (some.length === 0) return []
+      const one = found.find(({ arm }) => arm === `${name} ${rule}`)
+      const carries = some[0].carries === null ? '' : fixed(mean(some.map((cell) => cell.carries ?? 0)))
+      const seconds = (mean(some.map((cell) => cell.seconds.train)) / some[0].steps).toFixed(2)
+      return [
+        [name, rule, seedsOf(some), passOf(some), difference(one), one?.verdict ?? '', carries, seconds],
+      ]
+    }),
+  )
+  if (rows.length === 0) return NOT_YET
+  const head = [what, 'rule', 'seeds', 'pass@1', 'difference to readersOnly', 'verdict', 'notes that tell']
+  return table([...head, 's a step'], rows)
+}
+
+/** The reference's own question: readers alone, their own note against everybody's. */
+function referenceTable(): string {
+  const world = 'word-problems'
+  const groups = {
+    own: of(world, 'readersOnly', { reads: 'own' }),
+    shared: of(world, 'readersOnly', { reads: 'shared' }),
+  }
+  const [found] = compare(world, groups, [{ arm: 'shared', against: 'own' }])
+  if (!found) return NOT_YET
+  const rows = Object.entries(groups).map(([reads, some]) => [
+    reads,
+    seedsOf(some),
+    passOf(some),
+    fixed(count(some, 'voteAcc')),
+    fixed(count(some, 'anyNote')),
+    fixed(count(some, 'rescued')),
+    fixed(count(some, 'misled')),
+  ])
+  const head = ['board', 'seeds', 'pass@1', 'vote right', 'any note right', 'rescued', 'misled']
+  return `shared - own: ${difference(found)}, ${found.verdict}. ${found.why}\n\n${table(head, rows)}`
 }
 
 /** Three boards before training and after it, under the rule that was best in its world. */
@@ -224,6 +325,23 @@ await replaceSections(at('docs/credit-map.md'), {
     `${used.join(', ')}.`,
   ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
   ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world)])),
+  ...Object.fromEntries(worldNames.map((world) => [`tokens ${world}`, budgetTable(world)])),
+  reads: boardsTable(
+    'who reads whom',
+    ['own', 'ring', 'random 2', 'shared'].map((reads) => ({ name: reads, world: 'clues', board: { reads } })),
+    ['replay'],
+  ),
+  rounds: boardsTable(
+    'rounds',
+    [2, 3].map((rounds) => ({ name: `${rounds}`, world: 'clues', board: { rounds } })),
+    ['replay'],
+  ),
+  copies: boardsTable(
+    'copies',
+    [4, 8].map((copies) => ({ name: `${copies}`, world: 'clues', board: { copies } })),
+    ['team', 'replay'],
+  ),
+  reference: referenceTable(),
 })
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
