@@ -50,6 +50,7 @@ export const sidebar: Chapter[] = [
       page('The run folder', 'run-folder'),
       page('results.json', 'results'),
       page('Reports and dashboard', 'seeing-a-run'),
+      page('How it looks', 'screens'),
       page('To and from other tools', 'exports'),
       page('The verdict', 'verdict'),
       page('Credit', 'credit'),
