@@ -144,7 +144,7 @@ const difference = (found: Contrast | undefined) =>
   found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : ''
 const seedsOf = (some: readonly Cell[]) => `${some.length}`
 const passOf = (some: readonly Cell[]) => fixed(mean(some.map(({ passAt1 }) => passAt1)))
-const NOT_YET = 'Not run yet.'
+const NOT_YET = ''
 
 /** Every rule at the tokens that 40 steps of readers alone take. */
 function budgetTable(world: string): string {
@@ -178,6 +178,7 @@ function boardsTable(
     rules.map((rule) => ({ arm: `${name} ${rule}`, against: `${name} readersOnly` })),
   )
   const found = compare(boards[0].world, groups, pairs)
+  if (boards.filter(({ name }) => groups[`${name} readersOnly`].length > 0).length < 2) return NOT_YET
   const rows = boards.flatMap(({ name }) =>
     ['readersOnly', ...rules].flatMap((rule) => {
       const some = groups[`${name} ${rule}`]
@@ -190,7 +191,6 @@ function boardsTable(
       ]
     }),
   )
-  if (rows.length === 0) return NOT_YET
   const head = [what, 'rule', 'seeds', 'pass@1', 'difference to readersOnly', 'verdict', 'notes that tell']
   return table([...head, 's a step'], rows)
 }
@@ -315,16 +315,8 @@ function picture(): string {
   ].join('\n')
 }
 
-await writeFileAtomic(at('docs/images/credit-map.svg'), picture())
-const machines = [...new Set(cells.map(({ machine }) => machine))].join('; ')
-const seeds = Math.max(...cells.map(({ seed }) => seed))
-const used = Object.entries(cells[0].versions).map(([name, version]) => `${name} ${version}`)
-await replaceSections(at('docs/credit-map.md'), {
-  'made of':
-    `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
-    `${used.join(', ')}.`,
-  ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
-  ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world)])),
+/** Sections that the page has once their cells are stored. */
+const further: Record<string, string> = {
   ...Object.fromEntries(worldNames.map((world) => [`tokens ${world}`, budgetTable(world)])),
   reads: boardsTable(
     'who reads whom',
@@ -342,6 +334,19 @@ await replaceSections(at('docs/credit-map.md'), {
     ['team', 'replay'],
   ),
   reference: referenceTable(),
+}
+
+await writeFileAtomic(at('docs/images/credit-map.svg'), picture())
+const machines = [...new Set(cells.map(({ machine }) => machine))].join('; ')
+const seeds = Math.max(...cells.map(({ seed }) => seed))
+const used = Object.entries(cells[0].versions).map(([name, version]) => `${name} ${version}`)
+await replaceSections(at('docs/credit-map.md'), {
+  'made of':
+    `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
+    `${used.join(', ')}.`,
+  ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
+  ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world)])),
+  ...Object.fromEntries(Object.entries(further).filter(([, text]) => text !== NOT_YET)),
 })
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
