@@ -1,7 +1,7 @@
 /**
  * Makes the built-in policy: a small Llama trained from scratch, with the engine's own training path, on chats made
- * from the word problems' corpus slice; then measured with the real rounds and the real verifier, and described in
- * a model card that this script writes.
+ * from the worlds' corpus slices, in the parts of its recipe; then measured with the real rounds and the real verifier,
+ * and described in a model card that this script writes.
  *
  *   npm run train:policy -- [--out policies/small] [--work runs/train-policy]
  *
