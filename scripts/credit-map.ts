@@ -3,87 +3,53 @@
  * (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
  * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
  */
-import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { type Cell, cellSchema } from '../bench/credit-map-cell.ts'
+import type { Cell } from '../bench/credit-map-cell.ts'
 import { writeFileAtomic } from '../src/files.ts'
-import { type Contrast, compareFamily, type SeedScores } from '../src/stats/index.ts'
+import { type Contrast, compareFamily } from '../src/stats/index.ts'
+import {
+  cellsOf,
+  count,
+  familyOf,
+  fixed,
+  foretold,
+  interval,
+  mean,
+  readCells,
+  readPredictions,
+  signed,
+} from './credit-figures.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url).pathname
 
 const worldNames = ['word-problems', 'clues', 'insight'] as const
 const ruleNames = ['readersOnly', 'ownAnswer', 'team', 'readersOf', 'subsets', 'replay', 'rescore', 'mix']
-const REPLIES = 4
 
-const predicted = z.looseObject({
-  ...Object.fromEntries(
-    worldNames.map((world) => [
-      world,
-      z.record(z.string(), z.object({ low: z.number(), high: z.number(), why: z.string() })),
-    ]),
-  ),
-})
-const predictions = predicted.parse(
-  JSON.parse(await readFile(at('bench/credit-map-predictions.json'), 'utf8')),
-) as Record<string, Record<string, { low: number; high: number; why: string }>>
-
-const cells = (await readFile(at('bench/results/credit-map.jsonl'), 'utf8'))
-  .split('\n')
-  .filter(Boolean)
-  .map((line) => cellSchema.parse(JSON.parse(line)))
-
-const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
-const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
-const fixed = (value: number | null) => (value === null ? '' : value.toFixed(3))
-
-const of = (world: string, rule: string) =>
-  cells.filter((cell) => cell.world === world && cell.rule === rule).sort((a, b) => a.seed - b.seed)
-
-const scoresOf = ({ seed, right }: Cell): SeedScores => ({
-  seed,
-  problems: [...right].map((digit, p) => ({
-    id: `${p}`,
-    scores: Array.from({ length: REPLIES }, (_, i) => (i < Number(digit) ? 1 : 0)),
-  })),
-})
+const predictions = await readPredictions(at('bench/credit-map-predictions.json'), worldNames)
+const cells = await readCells(at('bench/results/credit-map.jsonl'))
+const of = (world: string, rule: string) => cellsOf(cells, world, rule)
 
 /** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
-function contrastsOf(world: string): Contrast[] {
-  const known = ruleNames.filter((rule) => of(world, rule).length > 0)
-  if (!known.includes('readersOnly') || known.length < 2) return []
-  return compareFamily({
-    arms: Object.fromEntries(known.map((rule) => [rule, of(world, rule).map(scoresOf)])),
-    pairs: known.filter((rule) => rule !== 'readersOnly').map((arm) => ({ arm, against: 'readersOnly' })),
-    baseRuns: of(world, 'base').map(({ passAt1 }) => passAt1),
-    alpha: 0.05 / worldNames.length,
-  })
-}
+const contrastsOf = (world: string): Contrast[] =>
+  compareFamily(familyOf(cells, world, ruleNames, 0.05 / worldNames.length))
 
 const contrasts = Object.fromEntries(worldNames.map((world) => [world, contrastsOf(world)]))
-
-/** A count of the evaluation, in the mean over seeds; null where it has none. */
-function count(some: readonly Cell[], name: string): number | null {
-  const values = some.map(({ counts }) => counts[name]).filter((value) => typeof value === 'number')
-  return values.length === 0 ? null : mean(values)
-}
 
 function worldTable(world: string): string {
   const rows = ['base', ...ruleNames].flatMap((rule) => {
     const some = of(world, rule)
     if (some.length === 0) return []
     const found = contrasts[world].find(({ arm }) => arm === rule)
-    const guess = predictions[world][rule]
-    const held = found && guess && found.delta >= guess.low && found.delta <= guess.high
     const { sampled, scored, trained } = some[0].tokens
     return [
       [
         rule === 'base' ? 'untrained' : rule,
         `${some.length}`,
         fixed(mean(some.map(({ passAt1 }) => passAt1))),
-        found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : '',
+        found ? `${signed(found.delta)} ${interval(found.ci95)}` : '',
         found?.verdict ?? '',
-        guess ? `${signed(guess.low)} to ${signed(guess.high)}${found ? (held ? '' : ', missed') : ''}` : '',
+        foretold(predictions[world][rule], found?.delta),
         fixed(count(some, 'noteAcc')),
         world === 'word-problems' ? '' : fixed(mean(some.map(({ carries }) => carries ?? 0))),
         fixed(count(some, 'notesCut')),
@@ -227,8 +193,6 @@ await replaceSections(at('docs/credit-map.md'), {
 })
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
-    console.log(
-      `${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}] ${verdict}`,
-    )
+    console.log(`${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} ${interval(ci95)} ${verdict}`)
   }
 }
