@@ -6,6 +6,19 @@ import type { FamilyInput, SeedScores } from '../src/stats/index.ts'
 
 const REPLIES = 4
 
+/** The map's worlds and rules. */
+export const worldNames = ['word-problems', 'clues', 'insight'] as const
+export const ruleNames = [
+  'readersOnly',
+  'ownAnswer',
+  'team',
+  'readersOf',
+  'subsets',
+  'replay',
+  'rescore',
+  'mix',
+]
+
 export const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
 export const mean = (values: readonly number[]) =>
   values.reduce((sum, value) => sum + value, 0) / values.length
@@ -77,8 +90,56 @@ export function familyOf(
   }
 }
 
+/** A world of the map: the family is the whole map, so each world has a third of its level. */
+export const mapFamily = (cells: readonly Cell[], world: string): FamilyInput =>
+  familyOf(cells, world, ruleNames, 0.05 / worldNames.length)
+
 /** A count of the evaluation, in the mean over seeds; null where it has none. */
 export function count(some: readonly Cell[], name: string): number | null {
   const values = some.map(({ counts }) => counts[name]).filter((value) => typeof value === 'number')
   return values.length === 0 ? null : mean(values)
+}
+
+const boardSchema = z.object({
+  problem: z.object({ question: z.string(), gold: z.string(), parts: z.array(z.string()).optional() }),
+  rounds: z.array(z.array(z.object({ text: z.string(), correct: z.boolean(), cut: z.boolean() }))),
+})
+
+/** The problem of a cell's stored board in Markdown, and the board as posted, a line a post; null where it has none. */
+function boardOf(cell: Cell | undefined, i: number): { problem: string; posts: string } | null {
+  if (!cell?.boards[i]) return null
+  const { problem, rounds } = boardSchema.parse(cell.boards[i])
+  const told = problem.parts ? ` (dealt: ${problem.parts.join(' | ')})` : ''
+  const line = ({ text, correct, cut }: (typeof rounds)[number][number]) =>
+    `${correct ? '+' : '-'} ${text.replaceAll('\n', ' / ')}${cut ? ' [cut]' : ''}`
+  return {
+    problem: `**${problem.question}**${told} Gold: ${problem.gold}.`,
+    posts: `notes\n${rounds[0].map(line).join('\n')}\nreplies\n${rounds[1].map(line).join('\n')}`,
+  }
+}
+
+/** The first `boards` problems of an untrained cell and a trained one, each with both boards. */
+export function boardsBeforeAndAfter(
+  before: Cell | undefined,
+  after: Cell | undefined,
+  boards: number,
+): string {
+  return Array.from({ length: boards }, (_, i) => {
+    const [first, last] = [boardOf(before, i), boardOf(after, i)]
+    const shown = last ?? first
+    if (!shown) return []
+    return [
+      [
+        shown.problem,
+        '',
+        '```text',
+        `before training\n${first?.posts ?? '(not stored)'}`,
+        '',
+        `after, ${after?.rule}, seed ${after?.seed}\n${last?.posts ?? '(not stored)'}`,
+        '```',
+      ].join('\n'),
+    ]
+  })
+    .flat()
+    .join('\n\n')
 }

@@ -3,16 +3,16 @@
  * (bench/results/credit-language-model.jsonl): `npx tsx scripts/credit-language-model.ts`. Without cells the section is
  * left out.
  */
-import { z } from 'zod'
-import type { Cell } from '../bench/credit-map-cell.ts'
 import { compareFamily, seedsToResolveEach } from '../src/stats/index.ts'
 import {
+  boardsBeforeAndAfter,
   cellsOf,
   count,
   familyOf,
   fixed,
   foretold,
   interval,
+  mapFamily,
   mean,
   readCells,
   readPredictions,
@@ -31,7 +31,7 @@ const cells = await readCells(at('bench/results/credit-language-model.jsonl'))
 const predictions = await readPredictions(at('bench/credit-language-model-predictions.json'), worldNames)
 const small = await readCells(at('bench/results/credit-map.jsonl'))
 
-/** Both worlds are one family; the small policy's contrasts have the level of theirs, a third of the map's for each world. */
+/** Both worlds are one family; the small policy's contrasts are those of the map. */
 const contrasts = worldNames.map((world) => {
   const family = familyOf(cells, world, ruleNames, 0.05 / worldNames.length)
   const found = compareFamily(family)
@@ -39,7 +39,7 @@ const contrasts = worldNames.map((world) => {
   return {
     world,
     found: found.map((contrast, i) => ({ ...contrast, toResolve: seeds[i].why })),
-    before: compareFamily(familyOf(small, worlds[world], ruleNames, 0.05 / 3)),
+    before: compareFamily(mapFamily(small, worlds[world])),
   }
 })
 
@@ -124,34 +124,14 @@ function unresolvedLines(): string[] {
   )
 }
 
-function boardOf(cell: Cell | undefined): string {
-  const shown = z.object({
-    problem: z.object({ question: z.string(), gold: z.string(), parts: z.array(z.string()).optional() }),
-    rounds: z.array(z.array(z.object({ text: z.string(), correct: z.boolean(), cut: z.boolean() }))),
-  })
-  if (!cell?.boards[0]) return ''
-  const { problem, rounds } = shown.parse(cell.boards[0])
-  const dealt = problem.parts ? ` (dealt: ${problem.parts.join(' | ')})` : ''
-  const line = ({ text, correct, cut }: (typeof rounds)[number][number]) =>
-    `${correct ? '+' : '-'} ${text.replaceAll('\n', ' / ')}${cut ? ' [cut]' : ''}`
-  return [
-    `${cell.rule === 'base' ? 'before training' : `after, ${cell.rule}, seed ${cell.seed}`}: ${problem.question}${dealt} Gold: ${problem.gold}.`,
-    'notes',
-    ...rounds[0].map(line),
-    'replies',
-    ...rounds[1].map(line),
-  ].join('\n')
-}
-
 function section(): string {
   if (cells.length === 0) return ''
   const used = Object.entries(cells[0].versions).map(([name, version]) => `${name} ${version}`)
   const machines = [...new Set(cells.map(({ machine }) => machine))].join('; ')
-  const best = [...(contrasts[0].found ?? [])].sort((a, b) => b.delta - a.delta)[0]
-  const boards = [
-    boardOf(cellsOf(cells, 'dealt', 'base')[0]),
-    best ? boardOf(cellsOf(cells, 'dealt', best.arm)[0]) : '',
-  ].filter(Boolean)
+  const best = [...contrasts[0].found].sort((a, b) => b.delta - a.delta)[0]
+  const boards = best
+    ? boardsBeforeAndAfter(cellsOf(cells, 'dealt', 'base')[0], cellsOf(cells, 'dealt', best.arm)[0], 3)
+    : ''
   return [
     '## A language model: does the sign hold?',
     '',
@@ -172,7 +152,7 @@ function section(): string {
     signsTable(),
     '',
     ...unresolvedLines(),
-    ...(boards.length > 0 ? ['', '```text', boards.join('\n\n'), '```'] : []),
+    ...(boards ? ['', boards] : []),
     '',
     '```sh',
     'npx tsx bench/warm-start.ts --model SmolLM2-135M-Instruct --svamp SVAMP.json --out warm --device cuda \\',

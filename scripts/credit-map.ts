@@ -3,38 +3,34 @@
  * (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
  * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
  */
-import { z } from 'zod'
-import type { Cell } from '../bench/credit-map-cell.ts'
 import { writeFileAtomic } from '../src/files.ts'
-import { type Contrast, compareFamily } from '../src/stats/index.ts'
+import { compareFamily } from '../src/stats/index.ts'
 import {
+  boardsBeforeAndAfter,
   cellsOf,
   count,
-  familyOf,
   fixed,
   foretold,
   interval,
+  mapFamily,
   mean,
   readCells,
   readPredictions,
+  ruleNames,
   signed,
+  worldNames,
 } from './credit-figures.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url).pathname
 
-const worldNames = ['word-problems', 'clues', 'insight'] as const
-const ruleNames = ['readersOnly', 'ownAnswer', 'team', 'readersOf', 'subsets', 'replay', 'rescore', 'mix']
-
 const predictions = await readPredictions(at('bench/credit-map-predictions.json'), worldNames)
 const cells = await readCells(at('bench/results/credit-map.jsonl'))
 const of = (world: string, rule: string) => cellsOf(cells, world, rule)
 
-/** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
-const contrastsOf = (world: string): Contrast[] =>
-  compareFamily(familyOf(cells, world, ruleNames, 0.05 / worldNames.length))
-
-const contrasts = Object.fromEntries(worldNames.map((world) => [world, contrastsOf(world)]))
+const contrasts = Object.fromEntries(
+  worldNames.map((world) => [world, compareFamily(mapFamily(cells, world))]),
+)
 
 function worldTable(world: string): string {
   const rows = ['base', ...ruleNames].flatMap((rule) => {
@@ -85,35 +81,7 @@ function worldTable(world: string): string {
 /** Three boards before training and after it, under the rule that was best in its world. */
 function boardsOf(world: string): string {
   const best = [...contrasts[world]].sort((a, b) => b.delta - a.delta)[0]
-  if (!best) return ''
-  const [before] = of(world, 'base')
-  const [after] = of(world, best.arm)
-  const shown = z.object({
-    problem: z.object({ question: z.string(), gold: z.string(), parts: z.array(z.string()).optional() }),
-    rounds: z.array(z.array(z.object({ text: z.string(), correct: z.boolean(), cut: z.boolean() }))),
-  })
-  const board = (cell: Cell | undefined, i: number) => {
-    if (!cell?.boards[i]) return '(not stored)'
-    const { rounds } = shown.parse(cell.boards[i])
-    const line = ({ text, correct, cut }: (typeof rounds)[number][number]) =>
-      `${correct ? '+' : '-'} ${text.replaceAll('\n', ' / ')}${cut ? ' [cut]' : ''}`
-    return `notes\n${rounds[0].map(line).join('\n')}\nreplies\n${rounds[1].map(line).join('\n')}`
-  }
-  return [0, 1, 2]
-    .map((i) => {
-      const { problem } = shown.parse((after ?? before).boards[i])
-      const told = problem.parts ? ` (dealt: ${problem.parts.join(' | ')})` : ''
-      return [
-        `**${problem.question}**${told} Gold: ${problem.gold}.`,
-        '',
-        '```text',
-        `before training\n${board(before, i)}`,
-        '',
-        `after, ${best.arm}, seed ${after.seed}\n${board(after, i)}`,
-        '```',
-      ].join('\n')
-    })
-    .join('\n\n')
+  return best ? boardsBeforeAndAfter(of(world, 'base')[0], of(world, best.arm)[0], 3) : ''
 }
 
 /** Worlds by rules: each difference with its simultaneous interval, and what was predicted as a band. */
