@@ -3,93 +3,113 @@
  * (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
  * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
  */
-import { readFile } from 'node:fs/promises'
-import { z } from 'zod'
-import { type Cell, cellSchema, usual } from '../bench/credit-map-cell.ts'
+import type { Cell } from '../bench/credit-map-cell.ts'
 import { writeFileAtomic } from '../src/files.ts'
-import { type Contrast, compareFamily, type SeedScores } from '../src/stats/index.ts'
+import { type Contrast, compareFamily } from '../src/stats/index.ts'
+import {
+  type Board,
+  boardsBeforeAndAfter,
+  cellsOf,
+  compareGroups,
+  count,
+  fixed,
+  foretold,
+  interval,
+  mapFamily,
+  mean,
+  readCells,
+  readPredictions,
+  ruleNames,
+  signed,
+  worldNames,
+} from './credit-figures.ts'
 import { replaceSections, table } from './markdown.ts'
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url).pathname
 
-const worldNames = ['word-problems', 'clues', 'insight'] as const
-const ruleNames = ['readersOnly', 'ownAnswer', 'team', 'readersOf', 'subsets', 'replay', 'rescore', 'mix']
-const REPLIES = 4
+const predictions = await readPredictions(at('bench/credit-map-predictions.json'), worldNames)
+const cells = await readCells(at('bench/results/credit-map.jsonl'))
+const of = (world: string, rule: string, board: Partial<Board> = {}) => cellsOf(cells, world, rule, board)
 
-const predicted = z.looseObject({
-  ...Object.fromEntries(
-    worldNames.map((world) => [
-      world,
-      z.record(z.string(), z.object({ low: z.number(), high: z.number(), why: z.string() })),
-    ]),
-  ),
-})
-const predictions = predicted.parse(
-  JSON.parse(await readFile(at('bench/credit-map-predictions.json'), 'utf8')),
-) as Record<string, Record<string, { low: number; high: number; why: string }>>
+const contrasts = Object.fromEntries(
+  worldNames.map((world) => [world, compareFamily(mapFamily(cells, world))]),
+)
 
-const cells = (await readFile(at('bench/results/credit-map.jsonl'), 'utf8'))
-  .split('\n')
-  .filter(Boolean)
-  .map((line) => cellSchema.parse(JSON.parse(line)))
+const difference = (found: Contrast | undefined) =>
+  found ? `${signed(found.delta)} ${interval(found.ci95)}` : ''
+const seedsOf = (some: readonly Cell[]) => `${some.length}`
+const passOf = (some: readonly Cell[]) => fixed(mean(some.map(({ passAt1 }) => passAt1)))
+const NOT_YET = ''
 
-const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
-const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
-const fixed = (value: number | null) => (value === null ? '' : value.toFixed(3))
-
-type Board = Pick<Cell, 'reads' | 'rounds' | 'copies' | 'budget'>
-
-const of = (world: string, rule: string, board: Partial<Board> = {}) => {
-  const wanted: Board = { ...usual, ...board }
-  const isWanted = (cell: Cell) =>
-    (Object.keys(wanted) as (keyof Board)[]).every((what) => cell[what] === wanted[what])
-  return cells
-    .filter((cell) => cell.world === world && cell.rule === rule && isWanted(cell))
-    .sort((a, b) => a.seed - b.seed)
-}
-
-const scoresOf = ({ seed, right }: Cell): SeedScores => ({
-  seed,
-  problems: [...right].map((digit, p) => ({
-    id: `${p}`,
-    scores: Array.from({ length: REPLIES }, (_, i) => (i < Number(digit) ? 1 : 0)),
-  })),
-})
-
-/** Simultaneous contrasts of groups of cells; none where a pair has nothing to compare. */
-function compare(
-  world: string,
-  groups: Readonly<Record<string, readonly Cell[]>>,
-  pairs: readonly { arm: string; against: string }[],
-  alpha = 0.05,
-): Contrast[] {
-  const known = pairs.filter(({ arm, against }) => groups[arm]?.length > 0 && groups[against]?.length > 0)
-  const named = new Set(known.flatMap(({ arm, against }) => [arm, against]))
-  if (known.length === 0) return []
-  return compareFamily({
-    arms: Object.fromEntries([...named].map((name) => [name, groups[name].map(scoresOf)])),
-    pairs: known,
-    baseRuns: of(world, 'base').map(({ passAt1 }) => passAt1),
-    alpha,
+/** Every rule at the tokens that 40 steps of readers alone take. */
+function budgetTable(world: string): string {
+  const budgets = [...new Set(cells.filter((cell) => cell.world === world).map(({ budget }) => budget))]
+  const budget = budgets.find((one) => one !== null)
+  if (budget == null) return NOT_YET
+  const found = compareFamily(mapFamily(cells, world, { budget }))
+  const rows = ruleNames.flatMap((rule) => {
+    const some = of(world, rule, { budget })
+    if (some.length === 0) return []
+    const one = found.find(({ arm }) => arm === rule)
+    const steps = mean(some.map((cell) => cell.steps)).toFixed(0)
+    return [[rule, seedsOf(some), steps, passOf(some), difference(one), one?.verdict ?? '']]
   })
+  const head = ['rule', 'seeds', 'steps', 'pass@1', 'difference to readersOnly', 'verdict']
+  return `${(budget / 1000).toFixed(0)}k completion tokens each.\n\n${table(head, rows)}`
 }
 
-const toReadersOnly = ruleNames
-  .filter((rule) => rule !== 'readersOnly')
-  .map((arm) => ({ arm, against: 'readersOnly' }))
-
-/** Each rule against readers alone; the family is the whole map, so each world has a third of its level. */
-function contrastsOf(world: string, board: Partial<Board> = {}): Contrast[] {
-  const groups = Object.fromEntries(ruleNames.map((rule) => [rule, of(world, rule, board)]))
-  return compare(world, groups, toReadersOnly, 0.05 / worldNames.length)
+/** One table of boards: for each of them, rules against readers alone on the same board; one family. */
+function boardsTable(
+  what: string,
+  boards: readonly { name: string; world: string; board: Partial<Board> }[],
+  rules: readonly string[],
+): string {
+  const groups = Object.fromEntries(
+    boards.flatMap(({ name, world, board }) =>
+      ['readersOnly', ...rules].map((rule) => [`${name} ${rule}`, of(world, rule, board)]),
+    ),
+  )
+  const pairs = boards.flatMap(({ name }) =>
+    rules.map((rule) => ({ arm: `${name} ${rule}`, against: `${name} readersOnly` })),
+  )
+  const found = compareGroups(groups, pairs, of(boards[0].world, 'base'))
+  if (boards.filter(({ name }) => groups[`${name} readersOnly`].length > 0).length < 2) return NOT_YET
+  const rows = boards.flatMap(({ name }) =>
+    ['readersOnly', ...rules].flatMap((rule) => {
+      const some = groups[`${name} ${rule}`]
+      if (some.length === 0) return []
+      const one = found.find(({ arm }) => arm === `${name} ${rule}`)
+      const carries = some[0].carries === null ? '' : fixed(mean(some.map((cell) => cell.carries ?? 0)))
+      const seconds = (mean(some.map((cell) => cell.seconds.train)) / some[0].steps).toFixed(2)
+      return [
+        [name, rule, seedsOf(some), passOf(some), difference(one), one?.verdict ?? '', carries, seconds],
+      ]
+    }),
+  )
+  const head = [what, 'rule', 'seeds', 'pass@1', 'difference to readersOnly', 'verdict', 'notes that tell']
+  return table([...head, 's a step'], rows)
 }
 
-const contrasts = Object.fromEntries(worldNames.map((world) => [world, contrastsOf(world)]))
-
-/** A count of the evaluation, in the mean over seeds; null where it has none. */
-function count(some: readonly Cell[], name: string): number | null {
-  const values = some.map(({ counts }) => counts[name]).filter((value) => typeof value === 'number')
-  return values.length === 0 ? null : mean(values)
+/** The reference's own question: readers alone, their own note against everybody's. */
+function referenceTable(): string {
+  const world = 'word-problems'
+  const groups = {
+    own: of(world, 'readersOnly', { reads: 'own' }),
+    shared: of(world, 'readersOnly', { reads: 'shared' }),
+  }
+  const [found] = compareGroups(groups, [{ arm: 'shared', against: 'own' }], of(world, 'base'))
+  if (!found) return NOT_YET
+  const rows = Object.entries(groups).map(([reads, some]) => [
+    reads,
+    seedsOf(some),
+    passOf(some),
+    fixed(count(some, 'voteAcc')),
+    fixed(count(some, 'anyNote')),
+    fixed(count(some, 'rescued')),
+    fixed(count(some, 'misled')),
+  ])
+  const head = ['board', 'seeds', 'pass@1', 'vote right', 'any note right', 'rescued', 'misled']
+  return `shared - own: ${difference(found)}, ${found.verdict}. ${found.why}\n\n${table(head, rows)}`
 }
 
 function worldTable(world: string): string {
@@ -97,8 +117,6 @@ function worldTable(world: string): string {
     const some = of(world, rule)
     if (some.length === 0) return []
     const found = contrasts[world].find(({ arm }) => arm === rule)
-    const guess = predictions[world][rule]
-    const held = found && guess && found.delta >= guess.low && found.delta <= guess.high
     const { sampled, scored, trained } = some[0].tokens
     return [
       [
@@ -107,7 +125,7 @@ function worldTable(world: string): string {
         fixed(mean(some.map(({ passAt1 }) => passAt1))),
         difference(found),
         found?.verdict ?? '',
-        guess ? `${signed(guess.low)} to ${signed(guess.high)}${found ? (held ? '' : ', missed') : ''}` : '',
+        foretold(predictions[world][rule], found?.delta),
         fixed(count(some, 'noteAcc')),
         world === 'word-problems' ? '' : fixed(mean(some.map(({ carries }) => carries ?? 0))),
         fixed(count(some, 'notesCut')),
@@ -140,115 +158,10 @@ function worldTable(world: string): string {
   return table(kept(head), rows.map(kept))
 }
 
-const difference = (found: Contrast | undefined) =>
-  found ? `${signed(found.delta)} [${signed(found.ci95[0])}, ${signed(found.ci95[1])}]` : ''
-const seedsOf = (some: readonly Cell[]) => `${some.length}`
-const passOf = (some: readonly Cell[]) => fixed(mean(some.map(({ passAt1 }) => passAt1)))
-const NOT_YET = ''
-
-/** Every rule at the tokens that 40 steps of readers alone take. */
-function budgetTable(world: string): string {
-  const budgets = [...new Set(cells.filter((cell) => cell.world === world).map(({ budget }) => budget))]
-  const budget = budgets.find((one) => one !== null)
-  if (budget == null) return NOT_YET
-  const found = contrastsOf(world, { budget })
-  const rows = ruleNames.flatMap((rule) => {
-    const some = of(world, rule, { budget })
-    if (some.length === 0) return []
-    const one = found.find(({ arm }) => arm === rule)
-    const steps = mean(some.map((cell) => cell.steps)).toFixed(0)
-    return [[rule, seedsOf(some), steps, passOf(some), difference(one), one?.verdict ?? '']]
-  })
-  const head = ['rule', 'seeds', 'steps', 'pass@1', 'difference to readersOnly', 'verdict']
-  return `${(budget / 1000).toFixed(0)}k completion tokens each.\n\n${table(head, rows)}`
-}
-
-/** One table of boards: for each of them, rules against readers alone on the same board; one family. */
-function boardsTable(
-  what: string,
-  boards: readonly { name: string; world: string; board: Partial<Board> }[],
-  rules: readonly string[],
-): string {
-  const groups = Object.fromEntries(
-    boards.flatMap(({ name, world, board }) =>
-      ['readersOnly', ...rules].map((rule) => [`${name} ${rule}`, of(world, rule, board)]),
-    ),
-  )
-  const pairs = boards.flatMap(({ name }) =>
-    rules.map((rule) => ({ arm: `${name} ${rule}`, against: `${name} readersOnly` })),
-  )
-  const found = compare(boards[0].world, groups, pairs)
-  if (boards.filter(({ name }) => groups[`${name} readersOnly`].length > 0).length < 2) return NOT_YET
-  const rows = boards.flatMap(({ name }) =>
-    ['readersOnly', ...rules].flatMap((rule) => {
-      const some = groups[`${name} ${rule}`]
-      if (some.length === 0) return []
-      const one = found.find(({ arm }) => arm === `${name} ${rule}`)
-      const carries = some[0].carries === null ? '' : fixed(mean(some.map((cell) => cell.carries ?? 0)))
-      const seconds = (mean(some.map((cell) => cell.seconds.train)) / some[0].steps).toFixed(2)
-      return [
-        [name, rule, seedsOf(some), passOf(some), difference(one), one?.verdict ?? '', carries, seconds],
-      ]
-    }),
-  )
-  const head = [what, 'rule', 'seeds', 'pass@1', 'difference to readersOnly', 'verdict', 'notes that tell']
-  return table([...head, 's a step'], rows)
-}
-
-/** The reference's own question: readers alone, their own note against everybody's. */
-function referenceTable(): string {
-  const world = 'word-problems'
-  const groups = {
-    own: of(world, 'readersOnly', { reads: 'own' }),
-    shared: of(world, 'readersOnly', { reads: 'shared' }),
-  }
-  const [found] = compare(world, groups, [{ arm: 'shared', against: 'own' }])
-  if (!found) return NOT_YET
-  const rows = Object.entries(groups).map(([reads, some]) => [
-    reads,
-    seedsOf(some),
-    passOf(some),
-    fixed(count(some, 'voteAcc')),
-    fixed(count(some, 'anyNote')),
-    fixed(count(some, 'rescued')),
-    fixed(count(some, 'misled')),
-  ])
-  const head = ['board', 'seeds', 'pass@1', 'vote right', 'any note right', 'rescued', 'misled']
-  return `shared - own: ${difference(found)}, ${found.verdict}. ${found.why}\n\n${table(head, rows)}`
-}
-
 /** Three boards before training and after it, under the rule that was best in its world. */
 function boardsOf(world: string): string {
   const best = [...contrasts[world]].sort((a, b) => b.delta - a.delta)[0]
-  if (!best) return ''
-  const [before] = of(world, 'base')
-  const [after] = of(world, best.arm)
-  const shown = z.object({
-    problem: z.object({ question: z.string(), gold: z.string(), parts: z.array(z.string()).optional() }),
-    rounds: z.array(z.array(z.object({ text: z.string(), correct: z.boolean(), cut: z.boolean() }))),
-  })
-  const board = (cell: Cell | undefined, i: number) => {
-    if (!cell?.boards[i]) return '(not stored)'
-    const { rounds } = shown.parse(cell.boards[i])
-    const line = ({ text, correct, cut }: (typeof rounds)[number][number]) =>
-      `${correct ? '+' : '-'} ${text.replaceAll('\n', ' / ')}${cut ? ' [cut]' : ''}`
-    return `notes\n${rounds[0].map(line).join('\n')}\nreplies\n${rounds[1].map(line).join('\n')}`
-  }
-  return [0, 1, 2]
-    .map((i) => {
-      const { problem } = shown.parse((after ?? before).boards[i])
-      const told = problem.parts ? ` (dealt: ${problem.parts.join(' | ')})` : ''
-      return [
-        `**${problem.question}**${told} Gold: ${problem.gold}.`,
-        '',
-        '```text',
-        `before training\n${board(before, i)}`,
-        '',
-        `after, ${best.arm}, seed ${after.seed}\n${board(after, i)}`,
-        '```',
-      ].join('\n')
-    })
-    .join('\n\n')
+  return best ? boardsBeforeAndAfter(of(world, 'base')[0], of(world, best.arm)[0], 3) : ''
 }
 
 /** Worlds by rules: each difference with its simultaneous interval, and what was predicted as a band. */
@@ -350,8 +263,6 @@ await replaceSections(at('docs/credit-map.md'), {
 })
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
-    console.log(
-      `${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} [${signed(ci95[0])}, ${signed(ci95[1])}] ${verdict}`,
-    )
+    console.log(`${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} ${interval(ci95)} ${verdict}`)
   }
 }
