@@ -43,6 +43,25 @@ const contrasts = worldNames.map((world) => {
   }
 })
 
+/** What the front page shows: the world where nobody can do it alone. */
+function frontTable(): string {
+  const { found } = contrasts[0]
+  const rows = ['base', ...ruleNames].map((rule) => {
+    const some = cellsOf(cells, 'dealt', rule)
+    const one = found.find(({ arm }) => arm === rule)
+    return [
+      rule === 'base' ? 'untrained' : `\`${rule}\``,
+      fixed(mean(some.map(({ passAt1 }) => passAt1))),
+      fixed(mean(some.map(({ carries }) => carries ?? 0))),
+      one ? `${signed(one.delta)} ${interval(one.ci95)}, ${one.verdict}` : '',
+    ]
+  })
+  return table(
+    ['what a note earns', 'right', 'notes that tell their part', 'difference to `readersOnly`'],
+    rows,
+  )
+}
+
 function cellsTable(): string {
   const rows = contrasts.flatMap(({ world, found }) =>
     ['base', ...ruleNames].flatMap((rule) => {
@@ -163,6 +182,7 @@ function section(): string {
 }
 
 await replaceSections(at('docs/credit-map.md'), { 'language model': section() })
+if (cells.length > 0) await replaceSections(at('README.md'), { 'language model': frontTable() })
 if (cells.length === 0) console.log('There are no cells: the section is left out.')
 for (const { world, found } of contrasts) {
   for (const { arm, delta, ci95, verdict } of found) {
