@@ -410,7 +410,8 @@ describe('arms that may not spread alike', () => {
       recipe: inTurn([0.455, 0.485], seeds, problems, 'wide'),
       baseRuns,
     })
-  const known = /^The interval .* holds 0\. It would exclude 0 if .* alike, but 2 seeds cannot show how far/
+  const known =
+    /^The interval .* holds 0\. It would exclude 0 if .* equally far apart, which 2 seeds in an arm cannot show/
 
   it('are not told apart by two seeds where problems hide nothing of the spread', () => {
     expect(near(1000)).toMatchObject({ verdict: 'unresolved', why: expect.stringMatching(known) })

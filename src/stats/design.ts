@@ -247,8 +247,8 @@ const HIDING = WIDE ** 2 / 10
 
 /**
  * The spread of a difference if one of its two arms alone made it, where the data cannot rule that out; null where it
- * need not be feared. Then it has the degrees of freedom of that arm alone, the smaller one's at worst. With one, the
- * interval would know no bound, so the seeds are taken to bring no more than those of an arm of two that lie twice WIDE apart.
+ * need not be feared. Then it has the degrees of freedom of that arm alone, the smaller one's at worst. A single one tells
+ * next to nothing, so the seeds are taken to bring no more than those of an arm of two that spreads by twice WIDE.
  *
  * It is to be feared where the problems' noise is too small to hide such an arm, if it has two seeds (among others
  * that spread little it passes for one of them, whenever it looks narrow by luck) or there is no third arm to hold it

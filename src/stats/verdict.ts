@@ -105,7 +105,7 @@ const noEffect = (delta: number, ci95: Interval, flatWithin: number): string =>
   `No effect of ${flatWithin.toFixed(3)} or more: the interval ${span(ci95)} of the difference ${signed(delta)} excludes it in both directions.`
 
 const oneArms = (ci95: Interval, seeds: number): string =>
-  `The interval ${span(ci95)} holds 0. It would exclude 0 if the seeds of both arms were known to spread alike, but ${seeds} seeds cannot show how far those of an arm lie apart: train at least one more in each arm.`
+  `The interval ${span(ci95)} holds 0. It would exclude 0 if the seeds of both arms were known to lie equally far apart, which ${seeds} seeds in an arm cannot show: train at least one more in each arm.`
 
 const tooSmall = (interval: string, flatWithin: number): string =>
   `The interval ${interval} holds 0, and effects of ${flatWithin.toFixed(3)} or more are not excluded: this run was too small to tell, and more seeds or problems would narrow it.`
