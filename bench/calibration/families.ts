@@ -8,9 +8,9 @@ import { type ArmTable, differencesOf, seedSpreadOf, tabulate } from '../../src/
 import { normalQuantile } from '../../src/stats/distributions.ts'
 import { mean, quantile } from '../../src/stats/estimate.ts'
 import { compareFamily, differenceOf, familyOf } from '../../src/stats/family.ts'
-import { halfWidth, pValue, type SeedSpread } from '../../src/stats/interval.ts'
+import { pValue, type SeedSpread } from '../../src/stats/interval.ts'
 import { type Components, componentsOf, predict } from '../../src/stats/power.ts'
-import { type Family, levelOfEach, type Member } from '../../src/stats/simultaneous.ts'
+import { type Family, levelOfEach, type Member, memberHalfWidth } from '../../src/stats/simultaneous.ts'
 import { trainingFamily } from '../../src/stats/training.ts'
 import {
   BASE_RUNS,
@@ -70,9 +70,10 @@ function anyOutside(family: Family, distances: readonly number[], alpha = 0.05):
   const points = normalQuantile(1 - alpha / 2)
   const smallest = Math.min(
     ...distances.map((distance, i) => {
-      const { spread } = family.members[i]
+      const { spread, oneArms } = family.members[i]
       // Most are so near that the problems alone explain them: no need to integrate over the seeds' part.
-      return distance ** 2 < points ** 2 * spread.problems.variance ? 1 : pValue(distance, spread)
+      if (distance ** 2 < points ** 2 * spread.problems.variance) return 1
+      return oneArms && pValue(distance, oneArms) >= alpha ? 1 : pValue(distance, spread)
     }),
   )
   if (smallest >= alpha) return false
@@ -103,9 +104,11 @@ function study(setting: Setting, sims: number) {
   return { falseMoved: share(moved, sims), missed: share(missed, sims), found: share(found, sims) }
 }
 
-/** What is simulated for 2, 3, 4 and 8 arms, nothing differing. Twenty seeds cost most, and need the fewest settings. */
+/** What is simulated, nothing differing. Twenty seeds cost most, and need the fewest settings. */
 const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & {
   seeds: number[]
+  /** 2, 3, 4 and 8 unless told. */
+  arms?: number[]
   share?: number
 })[] = [
   ...[0, 0.02, 0.04].map((wide) => ({
@@ -134,13 +137,22 @@ const kinds: (Pick<Setting, 'pattern' | 'wide' | 'narrow' | 'problems'> & {
     seeds: [2, 3],
   })),
   // Problems so many that they hide nothing of the spread.
-  { pattern: 'the baseline alone is wide', wide: 0.04, narrow: 0, problems: 1000, seeds: [2] },
+  { pattern: 'the baseline alone is wide', wide: 0.04, narrow: 0, problems: 1000, seeds: [2, 3] },
+  { pattern: 'the baseline alone is wide', wide: 0.04, narrow: 0, problems: 1000, seeds: [5, 20], arms: [2] },
+  ...['all alike', 'one arm alone is wide'].map((pattern) => ({
+    pattern,
+    wide: 0.04,
+    narrow: pattern === 'all alike' ? 0.04 : 0,
+    problems: 1000,
+    seeds: [2],
+    share: 0.5,
+  })),
 ]
 
 /** `most` experiments a setting, and half of them where the level is never near. */
 export function familyErrors(most: number, progress: (text: string) => void) {
-  return kinds.flatMap(({ seeds: sizes, share: part = 1, ...kind }) =>
-    [2, 3, 4, 8].flatMap((arms) => {
+  return kinds.flatMap(({ seeds: sizes, arms: counts = [2, 3, 4, 8], share: part = 1, ...kind }) =>
+    counts.flatMap((arms) => {
       progress(`${arms} arms, ${kind.problems} problems, ${kind.pattern}, ${kind.wide}`)
       return sizes.map((seeds) => {
         const setting: Setting = { ...kind, seeds, arms, effect: 0 }
@@ -152,8 +164,8 @@ export function familyErrors(most: number, progress: (text: string) => void) {
   )
 }
 
-/** How a contrast's spread between seeds may be taken; the last one is what compareFamily does. */
-export const rules: Record<
+/** How a contrast's spread between seeds may be taken, other than as compareFamily does. */
+const otherRules: Record<
   string,
   (sides: ArmTable[], others: ArmTable[], problems: number) => Member['spread']['seeds']
 > = {
@@ -169,31 +181,32 @@ export const rules: Record<
       df: own.reduce((sum, { df }) => sum + df, 0),
     }
   },
-  kept: (sides, others, problems) => seedSpreadOf(sides, others, problems).seeds,
 }
+
+export const rules = [...Object.keys(otherRules), 'kept']
 
 /** Each rule on the same experiments: families with an interval that misses, and contrasts of an effect that are found. */
 export function compareRules(sims: number) {
-  const names = Object.keys(rules)
   const kinds = ['all alike', 'the baseline alone is wide', 'the baseline and one arm are wide']
   return kinds.flatMap((pattern) =>
     [4, 8].flatMap((arms) =>
       [2, 3].map((seeds) => {
         const narrow = pattern === 'all alike' ? 0.04 : 0
         const setting: Setting = { problems: 120, seeds, arms, pattern, wide: 0.04, narrow, effect: 0 }
-        const missed = names.map(() => 0)
-        const found = names.map(() => 0)
+        const missed = rules.map(() => 0)
+        const found = rules.map(() => 0)
         for (let sim = 0; sim < sims; sim++) {
           const input = familyInput(experimentOf(setting, sim, 'rules'))
           const tables = tabulate(input.arms)
           const differences = input.pairs.map((pair) => differenceOf(tables, pair))
           const kept = familyOf(differences, tables)
-          names.forEach((name, rule) => {
+          rules.forEach((name, rule) => {
             const members = differences.map(({ byProblem, sides }, i): Member => {
               const others = [...tables.arms.values()].filter((arm) => !sides.includes(arm))
-              const seeds = rules[name]([...sides], others, byProblem.length)
-              const pooled = name === 'kept' ? kept.members[i].pooled : name === 'always pooled'
-              return { spread: { problems: kept.members[i].spread.problems, seeds }, pooled }
+              if (name === 'kept') return kept.members[i]
+              const seeds = otherRules[name]([...sides], others, byProblem.length)
+              const spread = { problems: kept.members[i].spread.problems, seeds }
+              return { spread, pooled: name === 'always pooled', oneArms: null }
             })
             const family = { members, shared: kept.shared }
             const deltas = differences.map(({ delta }) => delta)
@@ -209,7 +222,7 @@ export function compareRules(sims: number) {
           })
         }
         const shares = (hits: number[]) =>
-          Object.fromEntries(names.map((name, i) => [name, share(hits[i], sims)]))
+          Object.fromEntries(rules.map((name, i) => [name, share(hits[i], sims)]))
         return { ...setting, missed: shares(missed), found: shares(found) }
       }),
     ),
@@ -286,12 +299,13 @@ export function familyWidths(sims: number) {
         const family = familyOf(differences, tables)
         const alone = familyOf(differences.slice(0, 1), {
           arms: new Map([...tables.arms].slice(0, 2)),
-        }).members[0].spread
-        const pooled = family.members[0].spread
-        widths.pair.push(halfWidth(alone))
-        widths.bonferroni.push(halfWidth(alone, 0.05 / (arms - 1)))
-        widths.family.push(halfWidth(pooled, levelOfEach(family, 0.05)))
-        widths.one.push(halfWidth(pooled))
+        }).members[0]
+        const pooled = family.members[0]
+        const shared = 0.05 / (arms - 1)
+        widths.pair.push(memberHalfWidth(alone, 0.05, 0.05))
+        widths.bonferroni.push(memberHalfWidth(alone, shared, shared))
+        widths.family.push(memberHalfWidth(pooled, levelOfEach(family, 0.05), 0.05))
+        widths.one.push(memberHalfWidth(pooled, 0.05, 0.05))
       }
       return {
         seeds,

@@ -4,11 +4,12 @@
 
 import { random } from '../../src/random.ts'
 import { compare } from '../../src/stats/compare.ts'
-import { type Design, layOut, spreadOf } from '../../src/stats/design.ts'
+import { type Design, layOut, problemSpreadOf } from '../../src/stats/design.ts'
 import { tQuantile } from '../../src/stats/distributions.ts'
 import { bootstrapMean, mean, quantile, variance } from '../../src/stats/estimate.ts'
-import { halfWidth, pValue } from '../../src/stats/interval.ts'
+import { memberOf } from '../../src/stats/family.ts'
 import { componentsOf, predict } from '../../src/stats/power.ts'
+import { type Member, memberHalfWidth, memberP } from '../../src/stats/simultaneous.ts'
 import { BASE_RUNS, EFFECT, LEVELS, share, simulate, streamOf } from './simulate.ts'
 
 interface Setting {
@@ -33,6 +34,15 @@ function experimentOf(setting: Setting, sim: number, part: string) {
   return { baseline: arms[0], recipe: arms[1], baseRuns }
 }
 
+/** The spread of the two arms' difference, as compare() takes it. */
+const twoArms = ({ baseline, recipe, differences }: Design): Member =>
+  memberOf([baseline, recipe], [], problemSpreadOf(differences), differences.length)
+
+const pOf = (delta: number, design: Design): number => {
+  const member = twoArms(design)
+  return memberP(delta, member, { members: [member], shared: [] })
+}
+
 /** A candidate: the interval of recipe - baseline. */
 type Method = (design: Design, seed: number) => [low: number, high: number]
 
@@ -54,7 +64,7 @@ export const methods: Record<string, { about: string; interval: Method }> = {
     about:
       'variance components of the crossed design by their mean squares, t with Satterthwaite (1946) degrees of freedom',
     interval: (design) => {
-      const { problems, seeds } = spreadOf(design)
+      const { problems, seeds } = twoArms(design).spread
       const total = problems.variance + seeds!.variance - seeds!.floor
       // An estimate below the problems' own part is impossible, and is set there.
       if (total <= problems.variance)
@@ -72,7 +82,7 @@ export const methods: Record<string, { about: string; interval: Method }> = {
     about:
       'the bootstrap half-width over problems and t at the seeds’ degrees of freedom times the whole spread of the seed means, in quadrature (conservative: Banerjee 1960)',
     interval: (design, seed) => {
-      const { seeds } = spreadOf(design)
+      const { seeds } = twoArms(design).spread
       const [low, high] = bootstrapMean(design.differences, { draws: 400, seed })
       return around(
         design,
@@ -83,7 +93,7 @@ export const methods: Record<string, { about: string; interval: Method }> = {
   generalised: {
     about:
       'the spread between seeds integrated over what the data leave possible (generalised confidence interval, Weerahandi 1993): what compare() uses',
-    interval: (design) => around(design, halfWidth(spreadOf(design))),
+    interval: (design) => around(design, memberHalfWidth(twoArms(design), 0.05, 0.05)),
   },
 }
 
@@ -190,10 +200,9 @@ function study(setting: Setting, sims: number, part: string) {
   for (let sim = 0; sim < sims; sim++) {
     const experiment = experimentOf(setting, sim, part)
     const design = layOut(experiment.baseline, experiment.recipe)
-    const spread = spreadOf(design)
     const delta = design.recipe.mean - design.baseline.mean
-    const p = pValue(delta, spread)
-    if ((setting.effect === 0 ? p : pValue(delta - setting.effect, spread)) >= 0.05) covered++
+    const p = pOf(delta, design)
+    if ((setting.effect === 0 ? p : pOf(delta - setting.effect, design)) >= 0.05) covered++
     // compare() costs a bootstrap, and cannot say `moved` where the interval holds 0.
     if (p < 0.05 && compare({ ...experiment, draws: 500 }).verdict.startsWith('moved')) hits++
   }
@@ -276,7 +285,7 @@ export function sequence(sims: number) {
       const { baseline, recipe } = experimentOf(setting, sim, 'sequence')
       const any = looks.some((n) => {
         const design = layOut(baseline.slice(0, n), recipe.slice(0, n))
-        return pValue(design.recipe.mean - design.baseline.mean, spreadOf(design)) < alpha
+        return pOf(design.recipe.mean - design.baseline.mean, design) < alpha
       })
       if (any) hits++
     }

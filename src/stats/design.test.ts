@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { random } from '../random.ts'
-import { seedSpreadOf } from './design.ts'
-import { pValue } from './interval.ts'
+import { oneArmsSpread, type SeedsOf, seedSpreadOf } from './design.ts'
+import { pValue, type Spread } from './interval.ts'
 
 /** An arm's seeds as a spread knows them. */
 const seedsOf = (count: number, seedVariance: number, interaction = 0.02) => ({
@@ -96,5 +96,49 @@ describe('the spread between seeds', () => {
     }
     expect(missed / sims).toBeLessThan(0.05 + 3 * Math.sqrt((0.05 * 0.95) / sims))
     expect(missed / sims).toBeGreaterThan(0.01)
+  })
+})
+
+describe('the spread that may be one arm’s alone', () => {
+  const spreadOf = (sides: SeedsOf[], others: SeedsOf[], variance: number): Spread => ({
+    problems: { variance, df: 499 },
+    seeds: seedSpreadOf(sides, others, 500).seeds,
+  })
+  const found = (sides: SeedsOf[], others: SeedsOf[], problems: number) =>
+    oneArmsSpread(sides, others, spreadOf(sides, others, problems))?.seeds ?? null
+  const [quiet, loud] = [1e-4, 2e-4]
+  const arms = (count: number, seeds: number) => Array.from({ length: count }, () => seedsOf(seeds, 4e-4))
+
+  it('has the degrees of freedom of one arm and is bounded, its variance being what both arms show', () => {
+    fc.assert(
+      fc.property(variances, fc.integer({ min: 2, max: 20 }), ([a, b], count) => {
+        const sides = [seedsOf(count, a), seedsOf(count, b)]
+        const { seeds } = spreadOf(sides, [], quiet)
+        expect(found(sides, [], quiet)).toEqual({ ...seeds, df: count - 1, most: expect.closeTo(0.0032, 12) })
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  it('is not feared where problems hide it', () => {
+    for (const count of [2, 3, 20]) expect(found(arms(2, count), [], loud)).toBeNull()
+    expect(found(arms(2, 2), arms(2, 2), loud)).toBeNull()
+  })
+
+  it('is not feared where a third arm is there to be held against, and seeds enough to do it', () => {
+    expect(found(arms(2, 2), arms(1, 2), quiet)).toMatchObject({ df: 1 })
+    expect(found(arms(2, 3), arms(1, 3), quiet)).toBeNull()
+    // One seed of a third arm shows nothing.
+    expect(found(arms(2, 3), arms(1, 1), quiet)).toMatchObject({ df: 2 })
+  })
+
+  it('is feared of two arms alone that differ in size, whatever the problems', () => {
+    expect(found([seedsOf(2, 1e-4), seedsOf(8, 1e-4)], [], loud)).toMatchObject({ df: 1 })
+    expect(found([seedsOf(2, 1e-4), seedsOf(8, 1e-4)], arms(1, 8), loud)).toBeNull()
+  })
+
+  it('is nothing new to a single arm, nor without a spread', () => {
+    expect(found(arms(1, 2), [], quiet)).toBeNull()
+    expect(found([seedsOf(2, 1e-4), seedsOf(1, 0)], [], quiet)).toBeNull()
   })
 })

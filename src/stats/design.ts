@@ -172,14 +172,6 @@ function armTable(seeds: number[], scores: (readonly number[])[][]): ArmTable {
   }
 }
 
-/** The sources of the difference's variance where there are these two arms and no others. */
-export function spreadOf({ baseline, recipe, differences }: Design): Spread {
-  return {
-    problems: problemSpreadOf(differences),
-    seeds: seedSpreadOf([baseline, recipe], [], differences.length).seeds,
-  }
-}
-
 /**
  * The problems' part: the variance of the per-problem differences over the number of problems, and never less than
  * one problem's worth, (1 / problems)^2: where no problem differs, the next one may.
@@ -190,7 +182,7 @@ export function problemSpreadOf(differences: readonly number[]): Spread['problem
 }
 
 /** What an arm tells of the spread between seeds. */
-type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
+export type SeedsOf = Pick<ArmTable, 'seeds' | 'seedVariance' | 'interaction'>
 
 /** An arm that spreads more than the others by so unlikely a factor is not taken to spread as they do. */
 const ALIKE = 0.25
@@ -245,6 +237,35 @@ export function seedSpreadOf(
     )
   }
   return { seeds: parts.length === 1 ? parts[0] : sumOfUnlike(parts), pooled: odd.length === 0 }
+}
+
+/** How far an arm's seeds may lie apart (standard deviation of pass@1): twice what is expected (power.ts). */
+const WIDE = 0.04
+
+/** A problems' part of this variance or more, a tenth of WIDE's, hides enough of the spread for arms to be taken as alike. */
+const HIDING = WIDE ** 2 / 10
+
+/**
+ * The spread of a difference if one of its two arms alone made it, where the data cannot rule that out; null where it
+ * need not be feared. Then it has the degrees of freedom of that arm alone, the smaller one's at worst. A single one tells
+ * next to nothing, so the seeds are taken to bring no more than those of an arm of two that spreads by twice WIDE.
+ *
+ * It is to be feared where the problems' noise is too small to hide such an arm, if it has two seeds (among others
+ * that spread little it passes for one of them, whenever it looks narrow by luck) or there is no third arm to hold it
+ * against; and where two arms alone differ in size. Held against simulation in docs/calibration.md.
+ */
+export function oneArmsSpread(
+  sides: readonly SeedsOf[],
+  others: readonly SeedsOf[],
+  { problems, seeds }: Spread,
+): Spread | null {
+  const sizes = sides.map((arm) => arm.seeds.length)
+  const fewest = Math.min(...sizes)
+  if (seeds === null || seeds.df <= fewest - 1) return null
+  const hidden = problems.variance >= HIDING
+  const alone = !others.some((arm) => arm.seeds.length > 1)
+  const safe = alone ? hidden && sizes.every((size) => size === fewest) : hidden || fewest > 2
+  return safe ? null : { problems, seeds: { ...seeds, df: fewest - 1, most: (2 * WIDE) ** 2 / 2 } }
 }
 
 /** W of these arms with no word from others. */

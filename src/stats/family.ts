@@ -13,18 +13,20 @@ import { UserError } from '../errors.ts'
 import {
   type ArmTable,
   differencesOf,
+  oneArmsSpread,
   type Pair,
   problemSpreadOf,
   type SeedScores,
+  type SeedsOf,
   seedSpreadOf,
   type Tables,
   tabulate,
 } from './design.ts'
 import { normalQuantile } from './distributions.ts'
 import { type BootstrapOptions, bootstrapMean, covariance, type Interval } from './estimate.ts'
-import { halfWidth, pValue, type Spread } from './interval.ts'
+import { pValue, type Spread } from './interval.ts'
 import { type NoiseBand, noiseBand } from './noise.ts'
-import { type Family, familyP, levelOfEach, type Member } from './simultaneous.ts'
+import { type Family, levelOfEach, type Member, memberHalfWidth, memberP } from './simultaneous.ts'
 import { decide, type EvaluationFacts, factWarnings, unpairedWarning, type Verdict } from './verdict.ts'
 
 export interface FamilyInput extends BootstrapOptions {
@@ -101,14 +103,15 @@ export function compareFamily(input: FamilyInput): Contrast[] {
   const differences = pairs.map((pair) => differenceOf(tables, pair))
   const family = familyOf(differences, tables)
   const level = levelOfEach(family, alpha)
-  const proxyLows = input.proxy && lowsOf(input.proxy.arms, pairs, level)
+  const proxyLows = input.proxy && lowsOf(input.proxy.arms, pairs, level, alpha)
   return differences.map((difference, i): Contrast => {
-    const { spread, pooled } = family.members[i]
+    const member = family.members[i]
+    const { spread, pooled } = member
     const { delta, byProblem } = difference
     const pair = pairs[i]
     const [arm, against] = [tables.arms.get(pair.arm)!, tables.arms.get(pair.against)!]
     const seeds = { arm: arm.seeds.length, against: against.seeds.length }
-    const half = halfWidth(spread, level)
+    const half = memberHalfWidth(member, level, alpha)
     const ci95 = around(delta, half)
     const bootstrap95 = bootstrapMean(byProblem, { ...input, alpha: level })
     const noise = input.baseRuns.length >= 2 ? noiseBand(input.baseRuns, seeds.against, seeds.arm) : null
@@ -119,7 +122,7 @@ export function compareFamily(input: FamilyInput): Contrast[] {
       ...pair,
       delta,
       ci95,
-      p: familyP(pValue(delta, spread), family),
+      p: memberP(delta, member, family),
       ...decide({
         pair,
         delta,
@@ -129,7 +132,7 @@ export function compareFamily(input: FamilyInput): Contrast[] {
         proxy,
         flatWithin,
         seeds,
-        takesAlike: takesAlike(delta, spread, seeds, byProblem.length, { level, arms: tables.arms.size }),
+        realIfAlike: member.oneArms !== null && pValue(delta, spread) < level,
       }),
       smallestEffect: spread.seeds
         ? Math.min(1, Math.max(half, noise?.band ?? 0) + normalQuantile(0.8) * Math.sqrt(total))
@@ -200,8 +203,7 @@ export function familyOf(differences: readonly Difference[], { arms }: Pick<Tabl
   const trained = [...arms.values()]
   const members = differences.map(({ byProblem, sides }): Member => {
     const others = trained.filter((arm) => !sides.includes(arm))
-    const { seeds, pooled } = seedSpreadOf(sides, others, byProblem.length)
-    return { spread: { problems: problemSpreadOf(byProblem), seeds }, pooled }
+    return memberOf(sides, others, problemSpreadOf(byProblem), byProblem.length)
   })
   const shared = differences.map((a) =>
     differences.map((b) => ({
@@ -212,33 +214,24 @@ export function familyOf(differences: readonly Difference[], { arms }: Pick<Tabl
   return { members, shared }
 }
 
+/** One difference's part in that: of means of `sides`, the other arms that were trained being `others`. */
+export function memberOf(
+  sides: readonly SeedsOf[],
+  others: readonly SeedsOf[],
+  problems: Spread['problems'],
+  problemCount: number,
+): Member {
+  const { seeds, pooled } = seedSpreadOf(sides, others, problemCount)
+  const spread = { problems, seeds }
+  return { spread, pooled, oneArms: oneArmsSpread(sides, others, spread) }
+}
+
 /** Covariance that two differences have from the seeds, in variances of one seed: each arm's sign in both over its seeds. */
 function seedProduct(a: Difference, b: Difference): number {
   const sign = ({ sides }: Difference, arm: ArmTable) => (sides.at(-1) === arm ? 1 : -1)
   return a.sides
     .filter((arm) => b.sides.includes(arm))
     .reduce((sum, arm) => sum + (sign(a, arm) * sign(b, arm)) / arm.seeds.length, 0)
-}
-
-/** Up to so many problems, arms of one size keep their level in simulation, however their seeds spread. */
-const CALIBRATED_PROBLEMS = 300
-
-/**
- * Whether arms are told apart only if their seeds spread alike, where simulation finds that this matters: two arms alone
- * of other sizes than one another, or problems so many that they hide nothing of the spread. Were all the spread one arm's, W would
- * have that arm's degrees of freedom alone, and the interval would hold 0.
- */
-function takesAlike(
-  delta: number,
-  { problems, seeds }: Spread,
-  count: { arm: number; against: number },
-  problemCount: number,
-  { level, arms }: { level: number; arms: number },
-): boolean {
-  const held = problemCount <= CALIBRATED_PROBLEMS && (count.arm === count.against || arms > 2)
-  if (seeds === null || held) return false
-  const fewest = Math.min(count.arm, count.against) - 1
-  return pValue(delta, { problems, seeds: { ...seeds, df: fewest } }) >= level
 }
 
 const excessOf = ({ seeds }: Spread): number => (seeds ? Math.max(0, seeds.variance - seeds.floor) : 0)
@@ -250,11 +243,11 @@ export const around = (delta: number, half: number): Interval => [
 ]
 
 /** The lower end of each contrast's interval on other scores of the same arms. */
-function lowsOf(scores: FamilyInput['arms'], pairs: readonly Pair[], level: number): number[] {
+function lowsOf(scores: FamilyInput['arms'], pairs: readonly Pair[], level: number, alpha: number): number[] {
   const tables = tabulate(scores)
   const differences = pairs.map((pair) => differenceOf(tables, pair))
   const { members } = familyOf(differences, tables)
-  return differences.map(({ delta }, i) => around(delta, halfWidth(members[i].spread, level))[0])
+  return differences.map(({ delta }, i) => around(delta, memberHalfWidth(members[i], level, alpha))[0])
 }
 
 /** The proxy rose and the target did not, or the proxy's interval lies above the target's (Gao et al. 2022). */

@@ -30,6 +30,8 @@ export interface SeedSpread {
   floor: number
   /** Degrees of freedom of `variance`. */
   df: number
+  /** What the seeds bring beyond `floor`, at most; without it, whatever the data leave possible. */
+  most?: number
 }
 
 /** Nodes of the integral over chi-square: with two degrees of freedom the half-width is within 2e-4 of itself. */
@@ -55,7 +57,7 @@ export function pValue(delta: number, { problems, seeds }: Spread): number {
   let sum = 0
   let weightOfNone = 0
   for (const { dfOverX, weight } of chiSquareNodes(seeds.df)) {
-    const excess = seeds.variance * dfOverX - seeds.floor
+    const excess = Math.min(seeds.variance * dfOverX - seeds.floor, seeds.most ?? Number.POSITIVE_INFINITY)
     if (excess > 0) sum += weight * tailsGiven(size, problems, excess)
     else weightOfNone += weight
   }

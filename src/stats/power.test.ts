@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { random } from '../random.ts'
 import { layOut, type SeedScores } from './design.ts'
+import { memberOf } from './family.ts'
+import { pValue } from './interval.ts'
 import {
   type Components,
   componentsOf,
@@ -15,6 +17,8 @@ import {
   seedsToResolve,
   seedsToResolveEach,
 } from './power.ts'
+import { memberP } from './simultaneous.ts'
+import { drawArm } from './testing/draw-arm.ts'
 
 const components: Components = { rollout: 0.12, seedByProblem: 0.02, armByProblem: 0.02, seed: 0.0002 }
 const sizes = { problems: 200, seeds: 4, rollouts: 4 }
@@ -51,6 +55,26 @@ describe('predict', () => {
       // One direction of two: half of the 5%.
       expect(predict(0, components, { ...sizes, seeds }).moved).toBeLessThan(0.025)
     }
+  })
+
+  it('finds what compare does where two seeds cannot show how they spread', () => {
+    const [effect, problems, rollouts, sims] = [0.08, 1000, 4, 1500]
+    const interaction = components.seedByProblem + components.rollout / rollouts
+    const truth = { width: Math.sqrt(components.seed), seeds: 2, problems, interaction }
+    const problemsPart = { variance: (interaction + components.armByProblem) / problems, df: problems - 1 }
+    const draw = random('power with two seeds')
+    let [found, ifAlike] = [0, 0]
+    for (let sim = 0; sim < sims; sim++) {
+      const sides = [0, 1].map(() => drawArm(draw, { ...truth, armByProblem: components.armByProblem / 2 }))
+      const delta = effect + sides[1].mean - sides[0].mean
+      const member = memberOf(sides, [], problemsPart, problems)
+      if (pValue(delta, member.spread) < 0.05) ifAlike++
+      if (memberP(delta, member, { members: [member], shared: [] }) < 0.05) found++
+    }
+    // So many evaluations of the base that the noise band decides nothing.
+    const { moved } = predict(effect, components, { problems, seeds: 2, rollouts }, { baseRuns: 30 })
+    expect(Math.abs(moved - found / sims)).toBeLessThan(0.05)
+    expect(ifAlike / sims).toBeGreaterThan(moved + 0.05)
   })
 
   it('one seed an arm resolves nothing', () => {

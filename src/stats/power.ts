@@ -10,12 +10,11 @@
 import { UserError } from '../errors.ts'
 import { random } from '../random.ts'
 import { asFamily, type CompareInput } from './compare.ts'
-import { type ArmTable, type Design, designOf, seedSpreadOf, tabulate } from './design.ts'
+import { type ArmTable, type Design, designOf, tabulate } from './design.ts'
 import { chiSquareQuantile, normalCdf, tQuantile } from './distributions.ts'
 import { mean, type Rollouts, variance } from './estimate.ts'
-import type { FamilyInput } from './family.ts'
-import { halfWidth } from './interval.ts'
-import { levelOfEach, type Member } from './simultaneous.ts'
+import { type FamilyInput, memberOf } from './family.ts'
+import { levelOfEach, type Member, memberHalfWidth } from './simultaneous.ts'
 
 /** Variances on the scale of one rollout's score, in [0, 1]: where a difference's uncertainty comes from. */
 export interface Components {
@@ -134,13 +133,6 @@ function halfWidths(
   { alpha = 0.05, arms = 2, contrasts = arms - 1 }: PowerOptions,
 ): number[] {
   const { floor } = parts
-  if (arms === 2) {
-    const df = 2 * (seeds - 1)
-    return spreadFactors(df).map((factor) => {
-      const spread = { variance: (floor + parts.seeds) * factor, floor, df }
-      return halfWidth({ problems: parts.problems, seeds: spread }, alpha)
-    })
-  }
   // Of one arm; a contrast has twice that.
   const numbers = Array.from({ length: seeds }, (_, seed) => seed)
   const armOf = (factor: number) => ({
@@ -148,19 +140,25 @@ function halfWidths(
     seedVariance: ((seeds * (floor + parts.seeds)) / 2) * factor,
     interaction: (seeds * problems * floor) / 2,
   })
-  const memberOf = (factors: readonly number[]): Member => {
+  if (arms === 2) {
+    const df = 2 * (seeds - 1)
+    const sides = (factor: number) => [armOf(factor), armOf(factor)]
+    return spreadFactors(df).map((factor) =>
+      memberHalfWidth(memberOf(sides(factor), [], parts.problems, problems), alpha, alpha),
+    )
+  }
+  const first = (factors: readonly number[]): Member => {
     const tables = factors.map(armOf)
-    const found = seedSpreadOf(tables.slice(0, 2), tables.slice(2), problems)
-    return { spread: { problems: parts.problems, seeds: found.seeds }, pooled: found.pooled }
+    return memberOf(tables.slice(0, 2), tables.slice(2), parts.problems, problems)
   }
   // Each arm's factor takes each of its equally likely values once, in an order of its own (a Latin hypercube).
   const columns = Array.from({ length: arms }, (_, arm) =>
     random('power of a family', arm).shuffle(spreadFactors(seeds - 1, FAMILY_OUTCOMES)),
   )
-  const found = columns[0].map((_, outcome) => memberOf(columns.map((column) => column[outcome])))
+  const found = columns[0].map((_, outcome) => first(columns.map((column) => column[outcome])))
   // As against one baseline: half of each contrast's variance is the baseline's. As many are odd as are so by luck.
   const shared = { problems: parts.problems.variance / 2, seeds: 0.5 }
-  const usual = memberOf(Array(arms).fill(1))
+  const usual = first(Array(arms).fill(1))
   const odd = Math.round(contrasts * mean(found.map(({ pooled }) => (pooled ? 0 : 1))))
   const level = levelOfEach(
     {
@@ -169,7 +167,7 @@ function halfWidths(
     },
     alpha,
   )
-  return found.map(({ spread }) => halfWidth(spread, level))
+  return found.map((member) => memberHalfWidth(member, level, alpha))
 }
 
 /** The chance of each verdict for any effect, at given sizes: the costly part is done once. */
@@ -313,24 +311,16 @@ export function plan(effect: number, components: Components, options: PlanOption
   const power = (sizes: Sizes): number => predict(effect, components, sizes, options).moved
   return SEEDS.flatMap((seeds): Plan[] => {
     const enough = choices.flatMap((rollouts): Plan[] => {
-      const sizes = problems.map((n): Sizes => ({ problems: n, seeds, rollouts }))
-      const first = firstTrue(sizes.length, (i) => power(sizes[i]) >= 0.8)
-      if (first === null) return []
-      return [{ ...sizes[first], power: power(sizes[first]), minutes: speed ? cost(sizes[first]) : null }]
+      // One by one: where problems no longer hide how seeds spread, more of them may tell less (oneArmsSpread).
+      for (const n of problems) {
+        const sizes = { problems: n, seeds, rollouts }
+        const found = power(sizes)
+        if (found >= 0.8) return [{ ...sizes, power: found, minutes: speed ? cost(sizes) : null }]
+      }
+      return []
     })
     return enough.sort((a, b) => cost(a) - cost(b)).slice(0, 1)
   }).sort((a, b) => cost(a) - cost(b))
-}
-
-/** The first i in [0, n) where a test that stays true once true is true; null where it never is. */
-function firstTrue(n: number, test: (i: number) => boolean): number | null {
-  let [low, high] = [0, n]
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    if (test(middle)) high = middle
-    else low = middle + 1
-  }
-  return low < n ? low : null
 }
 
 /** How many seeds an arm a search for more goes up to. */
@@ -347,12 +337,14 @@ export function fewestSeeds(
   options: PowerOptions = {},
 ): number | null {
   checkSizes(sizes, options)
-  const fewest = Math.max(2, sizes.seeds)
-  const more = firstTrue(MOST_SEEDS - fewest + 1, (i) => {
-    const { moved, flat } = predict(effect, components, { ...sizes, seeds: fewest + i }, options)
-    return moved + flat >= 0.8
-  })
-  return more === null ? null : fewest + more
+  let [low, high] = [Math.max(2, sizes.seeds), MOST_SEEDS + 1]
+  while (low < high) {
+    const seeds = Math.floor((low + high) / 2)
+    const { moved, flat } = predict(effect, components, { ...sizes, seeds }, options)
+    if (moved + flat >= 0.8) high = seeds
+    else low = seeds + 1
+  }
+  return low <= MOST_SEEDS ? low : null
 }
 
 export interface SeedsToResolve {

@@ -2,12 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { random } from '../random.ts'
 import { halfWidth, pValue, type Spread } from './interval.ts'
-import { type Family, familyP, levelOfEach, type Member, type Shared } from './simultaneous.ts'
+import {
+  type Family,
+  familyP,
+  levelOfEach,
+  type Member,
+  memberHalfWidth,
+  memberP,
+  type Shared,
+} from './simultaneous.ts'
 
 /** Members that share everything they can, with one correlation of their seeds' parts. */
 function alike(count: number, spread: Spread, shared: Shared): Family {
   return {
-    members: Array.from({ length: count }, () => ({ spread, pooled: true })),
+    members: Array.from({ length: count }, () => ({ spread, pooled: true, oneArms: null })),
     shared: Array.from({ length: count }, () => Array.from({ length: count }, () => shared)),
   }
 }
@@ -31,7 +39,7 @@ const family: fc.Arbitrary<Family> = fc
       const problems = { variance: 1e-4 * (scale[0] + scale[i + 1]), df: 119 }
       const floor = 1e-4 / seeds
       const spread = { problems, seeds: { variance: (1 + excess) * floor, floor, df: arms * (seeds - 1) } }
-      return { spread, pooled: !(unpooled && i === 0) }
+      return { spread, pooled: !(unpooled && i === 0), oneArms: null }
     })
     const shared = members.map(() => members.map(() => ({ problems: 1e-4 * scale[0], seeds: 0.5 })))
     return { members, shared }
@@ -103,6 +111,7 @@ describe('the chance that any of a family looks real', () => {
         return {
           spread: { problems: { variance, df: 1e9 }, seeds: { variance: 0, floor: 0, df: 4 } },
           pooled: true,
+          oneArms: null,
         }
       })
       const shared = loadings.map((a) => loadings.map((b) => ({ problems: product(a, b), seeds: 0 })))
@@ -159,5 +168,49 @@ describe('the chance that any of a family looks real', () => {
     const single = alike(1, seedsAlone(2), { problems: 0, seeds: 1 })
     expect(familyP(0.034, single)).toBe(0.034)
     expect(levelOfEach(single, 0.05)).toBe(0.05)
+  })
+})
+
+describe('a member that may owe its spread to one arm', () => {
+  const most = 0.0032
+  const feared = ({ spread: { problems, seeds }, pooled }: Member): Member => ({
+    spread: { problems, seeds },
+    pooled,
+    oneArms: { problems, seeds: { ...seeds!, df: 1, most } },
+  })
+
+  it('has p below alpha exactly where its interval excludes 0', () => {
+    fc.assert(
+      fc.property(family, fc.double({ min: 0, max: 0.2, noNaN: true }), ({ members, shared }, delta) => {
+        const data = { members: members.map(feared), shared }
+        const level = levelOfEach(data, 0.05)
+        for (const member of data.members) {
+          const p = memberP(delta, member, data)
+          if (Math.abs(p - 0.05) > 1e-9) expect(p < 0.05).toBe(delta > memberHalfWidth(member, level, 0.05))
+        }
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  it('is never narrower for it, and no wider than all that one arm may bring', () => {
+    fc.assert(
+      fc.property(family, (data) => {
+        const level = levelOfEach(data, 0.05)
+        for (const member of data.members) {
+          const { problems, seeds } = member.spread
+          const half = memberHalfWidth(feared(member), level, 0.05)
+          const without = memberHalfWidth(member, level, 0.05)
+          const bound = halfWidth({
+            problems: { ...problems, variance: problems.variance + most },
+            seeds: null,
+          })
+          expect(half).toBeGreaterThanOrEqual(without)
+          expect(half).toBeLessThanOrEqual(Math.max(without, bound) * (1 + 1e-6))
+          expect(seeds!.df).toBeGreaterThan(1)
+        }
+      }),
+      { numRuns: 15 },
+    )
   })
 })

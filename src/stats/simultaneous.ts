@@ -13,13 +13,15 @@
  */
 
 import { normalCdf, normalOfT } from './distributions.ts'
-import { chiSquareNodes, dfGiven, halfWidth, type SeedSpread, type Spread } from './interval.ts'
+import { chiSquareNodes, dfGiven, halfWidth, pValue, type SeedSpread, type Spread } from './interval.ts'
 
 /** One difference of the family. */
 export interface Member {
   spread: Spread
   /** Whether `spread.seeds` is the spread pooled over all arms: those of a family share it. */
   pooled: boolean
+  /** The spread if it were one arm's alone, where that cannot be ruled out (see oneArmsSpread). */
+  oneArms: Spread | null
 }
 
 /** What two differences have in common. */
@@ -97,6 +99,22 @@ export function levelOfEach(family: Family, alpha: number): number {
     excess = there
   }
   return level
+}
+
+/**
+ * A member's p-value, adjusted for its family. Where one arm's spread cannot be ruled out, the larger of two: if arms
+ * spread as they seem to, among all the family's differences; if one arm makes the spread, on its own, for that arm's luck
+ * is one and the same in all the differences that it is in.
+ */
+export function memberP(delta: number, { spread, oneArms }: Member, family: Family): number {
+  const alike = familyP(pValue(delta, spread), family)
+  return oneArms ? Math.max(alike, pValue(delta, oneArms)) : alike
+}
+
+/** Half the width of a member's interval, `level` being levelOfEach(family, alpha): where memberP falls to alpha. */
+export function memberHalfWidth({ spread, oneArms }: Member, level: number, alpha: number): number {
+  const alike = halfWidth(spread, level)
+  return oneArms ? Math.max(alike, halfWidth(oneArms, alpha)) : alike
 }
 
 /** A difference, the seeds' part being given. */

@@ -12,8 +12,7 @@ import { UserError } from '../errors.ts'
 import { differencesOf, type ProblemScores, type SeedScores, tabulate } from './design.ts'
 import type { Interval } from './estimate.ts'
 import { around, type Difference, familyOf } from './family.ts'
-import { halfWidth, pValue } from './interval.ts'
-import { type Family, familyP, levelOfEach } from './simultaneous.ts'
+import { type Family, levelOfEach, memberHalfWidth, memberP } from './simultaneous.ts'
 import { decideTraining, unpairedWarning, type Verdict } from './verdict.ts'
 
 export interface TrainingInput {
@@ -53,13 +52,12 @@ export function trainingHelped(input: TrainingInput): TrainingEffect[] {
   const { differences, family, unpaired } = trainingFamily(input)
   const level = levelOfEach(family, alpha)
   return differences.map(({ delta, sides }, i) => {
-    const { spread } = family.members[i]
-    const ci95 = around(delta, halfWidth(spread, level))
+    const ci95 = around(delta, memberHalfWidth(family.members[i], level, alpha))
     return {
       arm: names[i],
       delta,
       ci95,
-      p: familyP(pValue(delta, spread), family),
+      p: memberP(delta, family.members[i], family),
       ...decideTraining({ arm: names[i], seeds: sides[0].seeds.length, delta, ci95, flatWithin }),
       flatWithin,
       warnings: unpairedWarning(unpaired),

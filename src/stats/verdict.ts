@@ -30,8 +30,8 @@ export interface Evidence {
   flatWithin: number
   /** Training seeds of each. */
   seeds: { arm: number; against: number }
-  /** Whether the interval would hold 0 if all the spread between seeds were one arm's. */
-  takesAlike: boolean
+  /** Whether the interval would exclude 0 if it were known that the spread between seeds is not one arm's alone. */
+  realIfAlike: boolean
 }
 
 export const excludesZero = ([low, high]: Interval): boolean => low > 0 || high < 0
@@ -50,7 +50,7 @@ export function decide(e: Evidence): { verdict: Verdict; why: string } {
   const real = excludesZero(ci95) && excludesZero(e.bootstrap95)
   const limit = noise ? `the noise band of ${noise.band.toFixed(3)}` : 'the noise band'
   if (real && noise && Math.abs(delta) > noise.band) {
-    const fact = `the difference ${signed(delta)} has the interval ${span(ci95)}, which excludes 0, and is larger than ${limit}${e.takesAlike ? SPREAD_ALIKE : ''}`
+    const fact = `the difference ${signed(delta)} has the interval ${span(ci95)}, which excludes 0, and is larger than ${limit}`
     if (delta < 0) return { verdict: 'moved the wrong way', why: `${holds(pair, 'worse')}: ${fact}.` }
     if (e.proxy === null) return { verdict: 'moved', why: `${holds(pair, 'better')}: ${fact}.` }
     return unresolved(
@@ -65,6 +65,8 @@ export function decide(e: Evidence): { verdict: Verdict; why: string } {
         : `The interval ${span(ci95)} excludes 0, but there is no noise floor: evaluate the untrained base at least twice (three is the convention).`,
     )
   }
+  if (e.realIfAlike && !excludesZero(ci95))
+    return unresolved(oneArms(ci95, Math.min(e.seeds.arm, e.seeds.against)))
   const zero = excludesZero(ci95) ? `${span(e.bootstrap95)} over problems alone` : span(ci95)
   return unresolved(tooSmall(zero, flatWithin))
 }
@@ -94,9 +96,6 @@ export function decideTraining({
   return { verdict: 'unresolved', why: tooSmall(span(ci95), flatWithin) }
 }
 
-const SPREAD_ALIKE =
-  '; this takes the seeds of both arms to spread alike (were the spread one arm’s alone, the interval would hold 0), and more seeds would show it'
-
 const liesWithin = ([low, high]: Interval, limit: number): boolean => low > -limit && high < limit
 
 const oneSeed = (delta: number, arms: readonly string[]): string =>
@@ -104,6 +103,9 @@ const oneSeed = (delta: number, arms: readonly string[]): string =>
 
 const noEffect = (delta: number, ci95: Interval, flatWithin: number): string =>
   `No effect of ${flatWithin.toFixed(3)} or more: the interval ${span(ci95)} of the difference ${signed(delta)} excludes it in both directions.`
+
+const oneArms = (ci95: Interval, seeds: number): string =>
+  `The interval ${span(ci95)} holds 0. It would exclude 0 if the seeds of both arms were known to lie equally far apart, which ${seeds} seeds in an arm cannot show: train at least one more in each arm.`
 
 const tooSmall = (interval: string, flatWithin: number): string =>
   `The interval ${interval} holds 0, and effects of ${flatWithin.toFixed(3)} or more are not excluded: this run was too small to tell, and more seeds or problems would narrow it.`
