@@ -1,6 +1,6 @@
 /**
- * Makes docs/credit-map.md's tables and docs/images/credit-map.svg from the stored cells of the map of credit
- * (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
+ * Makes docs/credit-map.md's tables, docs/images/credit-map.svg and the boards of docs/worlds.md from the stored cells of
+ * the map of credit (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
  * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
  */
 import type { Cell } from '../bench/credit-map-cell.ts'
@@ -158,10 +158,10 @@ function worldTable(world: string): string {
   return table(kept(head), rows.map(kept))
 }
 
-/** Three boards before training and after it, under the rule that was best in its world. */
-function boardsOf(world: string): string {
+/** The first boards before training and after it, under the rule that was best in its world. */
+function boardsOf(world: string, boards: number): string {
   const best = [...contrasts[world]].sort((a, b) => b.delta - a.delta)[0]
-  return best ? boardsBeforeAndAfter(of(world, 'base')[0], of(world, best.arm)[0], 3) : ''
+  return best ? boardsBeforeAndAfter(of(world, 'base')[0], of(world, best.arm)[0], boards) : ''
 }
 
 /** Worlds by rules: each difference with its simultaneous interval, and what was predicted as a band. */
@@ -258,9 +258,13 @@ await replaceSections(at('docs/credit-map.md'), {
     `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
     `${used.join(', ')}.`,
   ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
-  ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world)])),
+  ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world, 3)])),
   ...Object.fromEntries(Object.entries(further).filter(([, text]) => text !== NOT_YET)),
 })
+await replaceSections(
+  at('docs/worlds.md'),
+  Object.fromEntries(worldNames.map((world) => [`board ${world}`, boardsOf(world, 1)])),
+)
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
     console.log(`${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} ${interval(ci95)} ${verdict}`)
