@@ -3,11 +3,12 @@ import { hex } from '../bytes.ts'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
-import { notHere, runtimeOf } from '../engine/onnx/devices.ts'
+import { notHere } from '../engine/onnx/devices.ts'
 import {
   defaultDevice,
   nativeInstall,
   nativeProblem,
+  runtimeOf,
   runtimePackages,
   runtimeVersion,
 } from '../engine/onnx/runtime.ts'
