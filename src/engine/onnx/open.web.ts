@@ -6,7 +6,7 @@ import { LostError, UserError } from '../../errors.ts'
 import { remove } from '../../files.ts'
 import { gradientDifference, scoreDifference, tolerances } from '../checks.ts'
 import type { Engine } from '../contract.ts'
-import { type Device, type FoundDevice, notHere } from './devices.ts'
+import type { Device, FoundDevice } from './devices.ts'
 import type { Opened } from './open.ts'
 import { stepSeconds } from './step.ts'
 import { findGpu } from './webgpu.web.ts'
@@ -32,7 +32,9 @@ export async function openOn(asked: Device | 'auto', on: On): Promise<Opened> {
     try {
       return { engine: survivingLoss(await checked(on), () => checked(on)), notice: null }
     } catch (error) {
-      throw notHere(asked, reasonOf(error))
+      throw new UserError(
+        `device webgpu does not work here: ${reasonOf(error)}. Give auto, which takes what does.`,
+      )
     }
   }
   return chosen(on)

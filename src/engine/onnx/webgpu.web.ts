@@ -20,7 +20,7 @@ export async function findGpu(): Promise<Gpu> {
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' })
   if (adapter === null) throw new Error('the browser found no GPU')
   const { vendor, architecture, device, description } = adapter.info
-  const name = [vendor, description || device || architecture].filter((word) => word !== '').join(' ')
+  const name = [vendor, description || device || architecture].filter((word) => word).join(' ')
   const { maxStorageBufferBindingSize, maxBufferSize } = adapter.limits
   return {
     adapter,
