@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { chromiumPath, launch, openPage } from './chromium.ts'
 import { openSite, type Site } from './site.ts'
 
-describe.skipIf(!chromiumPath)('the browser’s GPU', { timeout: 200_000 }, () => {
+describe.skipIf(!chromiumPath)('the browser’s GPU', { timeout: 400_000 }, () => {
   let site: Site
   let browser: Browser
   let page: Page

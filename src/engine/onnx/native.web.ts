@@ -14,6 +14,8 @@ interface Runtime {
   device: GPUDevice
   /** Rejects when the device is lost, with a sentence. */
   lost: Promise<never>
+  /** Throws what the device has refused since it was last asked, which no call tells of. */
+  checkRefused(): void
 }
 
 let opened: Promise<Runtime> | undefined
@@ -24,9 +26,19 @@ async function open(): Promise<Runtime> {
     throw new LostError(`the browser lost its GPU (${message || 'it does not say why'})`)
   })
   lost.catch(() => {})
+  let refused: Error | undefined
+  device.addEventListener('uncapturederror', ({ error }) => {
+    const what = error instanceof GPUOutOfMemoryError ? 'out of memory' : 'the GPU refuses what it is to do'
+    refused ??= new Error(`${what}: ${error.message}`)
+  })
+  const checkRefused = () => {
+    const error = refused
+    refused = undefined
+    if (error) throw error
+  }
   const ort = await import('onnxruntime-web/jspi')
   ort.env.wasm.numThreads = 1
-  return { ort, device, lost }
+  return { ort, device, lost, checkRefused }
 }
 
 /** A tensor over an array of the host's. */
@@ -36,7 +48,7 @@ export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly nu
 
 export async function nativeProgram(bytes: Uint8Array, _: NativeOptions): Promise<NativeProgram> {
   opened ??= open()
-  const { ort, device, lost } = await opened
+  const { ort, device, lost, checkRefused } = await opened
   const unlessLost = <T>(work: Promise<T>): Promise<T> => Promise.race([work, lost])
   const session = await unlessLost(
     ort.InferenceSession.create(bytes, {
@@ -77,6 +89,7 @@ export async function nativeProgram(bytes: Uint8Array, _: NativeOptions): Promis
       return {
         async run() {
           const results = await unlessLost(session.run(feeds, fetches))
+          checkRefused()
           for (const [name, { data }] of Object.entries(outputs)) {
             if (data !== undefined) (data as Float32Array).set(results[name].data as Float32Array)
           }

@@ -15,9 +15,6 @@ type On = (place: FoundDevice) => Promise<Engine>
 
 const wasm: FoundDevice = { device: 'wasm', precision: 'float32' }
 
-/** Where the checks keep their adapters meanwhile. */
-const CHECKED = '/gpu-check'
-
 /** Seconds that each part of a GPU's trial may take where it is only a candidate. Its first is mostly compiling. */
 const PATIENCE = 40
 
@@ -64,22 +61,24 @@ async function checkedAgainst(host: Engine, on: On, patience = Number.POSITIVE_I
 
 async function checkNumbers(host: Engine, gpu: Engine): Promise<void> {
   const allowed = tolerances.float32
+  // Another tab may be checking too.
+  const adapters = `/gpu-check-${crypto.randomUUID()}`
   try {
-    const logprob = await scoreDifference(host, gpu, CHECKED)
+    const logprob = await scoreDifference(host, gpu, adapters)
     // Not-a-number is not within anything.
     if (!(logprob <= allowed.logprob)) {
       throw new Error(
         `${gpu.info.device} gives log-probabilities that are off by ${logprob.toExponential(1)}`,
       )
     }
-    const gradient = await gradientDifference(host, gpu, CHECKED)
+    const gradient = await gradientDifference(host, gpu, adapters)
     if (!(gradient <= allowed.gradient)) {
       throw new Error(
         `${gpu.info.device} gives gradients that are off by ${gradient.toExponential(1)} of their size`,
       )
     }
   } finally {
-    await remove(CHECKED)
+    await remove(adapters)
   }
 }
 
