@@ -29,7 +29,10 @@ try {
   const figures = {
     chromium: browser.version(),
     ...((await page.evaluate(() => library().call('differences'))) as object),
-    runtimeMegabytes: { raw: megabytes(bytes.length), gzip: megabytes((await promisify(gzip)(bytes)).length) },
+    runtimeMegabytes: {
+      raw: megabytes(bytes.length),
+      gzip: megabytes((await promisify(gzip)(bytes)).length),
+    },
   }
   await writeJsonAtomic(fileURLToPath(new URL('./results/browser-gpu.json', import.meta.url)), figures)
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)

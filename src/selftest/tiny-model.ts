@@ -9,7 +9,7 @@ import { tokenizerFiles, trainBpe } from '../tokens/bpe.ts'
 const specials = { pad: '<|pad|>', startOfTurn: '<|im_start|>', endOfTurn: '<|im_end|>' }
 
 /** Writes the checkpoint, of some 20,000 weights; the same seed gives the same bytes. */
-export async function writeTinyModel(folder: string, seed: number, contextLength = 512): Promise<void> {
+export async function writeTinyModel(folder: string, seed: number): Promise<void> {
   await makeFolder(folder)
   const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, Object.values(specials))
   const config: ModelConfig = {
@@ -27,7 +27,7 @@ export async function writeTinyModel(folder: string, seed: number, contextLength
     tieEmbeddings: true,
     attentionBias: false,
     qkNorm: false,
-    contextLength,
+    contextLength: 512,
     bosTokenId: null,
     eosTokenIds: [bpe.vocab.indexOf(specials.endOfTurn)],
   }

@@ -1,18 +1,10 @@
 /** What the page's worker does with the browser's GPU, on a tiny model, or with an engine that stands for one. */
-import {
-  defineExperiment,
-  type Engine,
-  openEngine,
-  type Problem,
-  runExperiment,
-} from '../../../src/browser.ts'
+import { type Engine, openEngine } from '../../../src/browser.ts'
 import { gradientDifference, scoreDifference } from '../../../src/engine/checks.ts'
 import type { Policy } from '../../../src/engine/contract.ts'
 import { openOn } from '../../../src/engine/onnx/open.web.ts'
 import { LostError } from '../../../src/errors.ts'
-import { readRecord } from '../../../src/record/folder.ts'
 import { writeTinyModel } from '../../../src/selftest/tiny-model.ts'
-import type { Task } from '../../../src/tasks/types.ts'
 
 const model = '/models/tiny'
 
@@ -32,20 +24,10 @@ const later = () => new Promise((resolve) => setTimeout(resolve, 300))
 const slow = (engine: Engine) =>
   changed(engine, ({ sample }) => ({ sample: (...given) => later().then(() => sample(...given)) }))
 
-/** Problems of few letters: the model reads letter by letter. */
-const sums: Task = {
-  name: 'sums',
-  config: {},
-  async load() {
-    const problem = (n: number): Problem => ({ id: `${n}`, question: `${n} + ${n}?`, gold: `${2 * n}` })
-    return { train: [1, 2, 3, 4].map(problem), holdout: [5, 6].map(problem), dropped: 0 }
-  },
-}
-
 let gpu: Engine | undefined
 
 export const gpuCalls = {
-  tiny: () => writeTinyModel(model, 1, 2048),
+  tiny: () => writeTinyModel(model, 1),
 
   /** The device that `asked` leads to, and what was said. */
   async opens(asked: 'auto' | 'webgpu') {
@@ -64,22 +46,6 @@ export const gpuCalls = {
     const gradients = await gradientDifference(host, gpu, '/compared')
     await host.close()
     return { device: gpu.info.device, scores, gradients }
-  },
-
-  /** One step of training on it, as a run. */
-  async trains(out: string) {
-    const experiment = defineExperiment({
-      task: sums,
-      model,
-      board: { copies: 2, noteTokens: 4, replyTokens: 4 },
-      train: { steps: 1, problemsPerStep: 2 },
-      evaluation: { baseRuns: 1 },
-      seeds: [17],
-      engine: { device: 'webgpu', threads: 1 },
-    })
-    const { failed } = await runExperiment(experiment, { out, arms: ['recipe'], engine: gpu })
-    const { devices, identity } = await readRecord(out)
-    return { failed, devices, engine: identity.shared.engine }
   },
 
   /** Scores until the GPU is lost, and says how that ends. */
