@@ -1,11 +1,11 @@
 /**
  * Runs of the command line, killed: at one of their writes, in the middle of one, at any moment, by Ctrl-C or by a system
  * that shuts down. The same command goes on each time, and in the end the folder is, timings aside, byte for byte that of a
- * run which nothing stopped.
+ * run which nothing stopped. Then half of them are graded again by another verifier, killed in the same ways.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,10 +19,15 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const cli = here('../../src/cli/main.ts')
 const dies = here('dies.ts')
 /** A run of this experiment writes some 380 times. */
-const experimentText = (model: string) => `
+const experimentText = (model: string, more = '') => `
 import { tinyExperiment } from ${JSON.stringify(here('../../src/experiment/testing/tiny-experiment.ts'))}
-export default tinyExperiment(${JSON.stringify(model)}, { seeds: [17], evaluation: { baseRuns: 1, problemsAtOnce: 4 } })
+export default tinyExperiment(${JSON.stringify(model)}, { seeds: [17], evaluation: { baseRuns: 1, problemsAtOnce: 4 }, ${more} })
 `
+/** A verifier that says otherwise of every other reply; it is made to change what a run says, not to be right. */
+const otherGrader = `grader: {
+  name: 'length by threes', version: '1',
+  grade: (reply) => ({ answer: String(reply.length % 3), correct: reply.length % 3 === 0 }),
+}`
 
 /** Timings, and the checksums of what holds some. */
 const timed =
@@ -72,7 +77,7 @@ type Ending = { code: number | null; signal: NodeJS.Signals | null; said: string
 
 function start(args: readonly string[], point?: string): { child: ChildProcess; ended: Promise<Ending> } {
   const loaded = point === undefined ? [] : ['--import', dies]
-  const child = spawn(process.execPath, ['--import', 'tsx', ...loaded, cli, 'run', ...args], {
+  const child = spawn(process.execPath, ['--import', 'tsx', ...loaded, cli, ...args], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, DIES: point ?? '' },
   })
@@ -92,15 +97,15 @@ function start(args: readonly string[], point?: string): { child: ChildProcess; 
 /** A sentence, or nothing: no trace of where in the program it was. */
 const hasStack = (said: string) => /^\s+at .+:\d+:\d+/m.test(said)
 
-/** Starts the run once more and kills it in one of the ways; tells in which, or that it came to its end before. */
-async function startAndKill(r: Random, out: string, args: readonly string[]): Promise<string> {
+/**
+ * Starts a command once more, which writes about `writes` times in some seconds, and kills it in one of the ways; tells in
+ * which, or that it came to its end before.
+ */
+async function startAndKill(r: Random, args: readonly string[], writes: number): Promise<string> {
   const isAtWrite = r.next() < 0.7
   const where = r.pick(['before', 'within', 'after'])
   const signal = r.pick(['SIGKILL', 'SIGKILL', 'SIGTERM', 'SIGINT'] as const)
-  const { child, ended } = start(
-    [...args, '--out', out],
-    isAtWrite ? `${1 + r.int(120)} ${where}` : undefined,
-  )
+  const { child, ended } = start(args, isAtWrite ? `${1 + r.int(writes)} ${where}` : undefined)
   let timer: NodeJS.Timeout | undefined
   if (!isAtWrite) timer = setTimeout(() => child.kill(signal), 400 + r.int(4000))
   const { code, signal: by, said } = await ended
@@ -113,6 +118,19 @@ async function startAndKill(r: Random, out: string, args: readonly string[]): Pr
   throw new Error(`it ended with ${code ?? by}: ${said}`)
 }
 
+/** Lets a command come to its end. */
+async function end(args: readonly string[]): Promise<void> {
+  const { code, said } = await start(args).ended
+  if (code !== 0) throw new Error(`${args[0]} ends with ${code}: ${said}`)
+}
+
+function assertSame(found: Record<string, string>, expected: Record<string, string>): void {
+  for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {
+    if (found[name] !== expected[name])
+      throw new Error(`${name}: ${firstDifference(found[name], expected[name])}`)
+  }
+}
+
 export async function kills(extent: Extent): Promise<Campaign> {
   const around = await mkdtemp(join(tmpdir(), 'campaign-kills-'))
   const counts: Record<string, number> = {}
@@ -121,35 +139,42 @@ export async function kills(extent: Extent): Promise<Campaign> {
     await writeTinyModel(model, 1)
     const file = join(around, 'experiment.ts')
     await writeFile(file, experimentText(model))
+    const other = join(around, 'other.ts')
+    await writeFile(other, experimentText(model, otherGrader))
     const alone = join(around, 'alone')
-    const { code, said } = await start([file, '--out', alone]).ended
-    if (code !== 0) throw new Error(`the run that nothing stops ends with ${code}: ${said}`)
+    await end(['run', file, '--out', alone])
     const expected = await filesOf(alone)
+    const regraded = join(around, 'regraded')
+    await cp(alone, regraded, { recursive: true })
+    await end(['regrade', regraded, other])
+    const expectedRegraded = await filesOf(regraded)
 
     const round = async (number: number, folder: string, happens: () => void): Promise<Outcome> => {
       const r = random('kills', extent.seed, number)
       const out = join(folder, 'run')
-      const args = [file, ...(r.next() < 0.2 ? ['--jobs', '2'] : [])]
+      const jobs = r.next() < 0.2 ? ['--jobs', '2'] : []
       const beat = setInterval(happens, 1000)
-      try {
-        for (let nth = 0; nth < KILLS; nth++) {
-          const how = await startAndKill(r, out, args)
+      const untilEnd = async (times: number, args: readonly string[], writes: number, name: string) => {
+        for (let nth = 0; nth < times; nth++) {
+          const how = name + (await startAndKill(r, args, writes))
           counts[how] = (counts[how] ?? 0) + 1
-          if (how === 'came to its end') break
+          if (how.endsWith('came to its end')) break
         }
-        const last = await start([...args, '--out', out]).ended
-        if (last.code !== 0) throw new Error(`the last run ends with ${last.code}: ${last.said}`)
+        await end(args)
+      }
+      try {
+        await untilEnd(KILLS, ['run', file, ...jobs, '--out', out], 120, '')
+        assertSame(await filesOf(out), expected)
+        if (r.next() < 0.5) {
+          await untilEnd(KILLS, ['regrade', out, other], 40, 'regrade: ')
+          assertSame(await filesOf(out), expectedRegraded)
+        }
       } finally {
         clearInterval(beat)
       }
-      const found = await filesOf(out)
-      for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {
-        if (found[name] !== expected[name])
-          throw new Error(`${name}: ${firstDifference(found[name], expected[name])}`)
-      }
       return { kind: 'as if nothing had stopped it' }
     }
-    const found = await campaign({ ...extent, secrets: [], longest: (KILLS + 1) * LONGEST, round })
+    const found = await campaign({ ...extent, secrets: [], longest: 2 * (KILLS + 1) * LONGEST, round })
     return { ...found, outcomes: { ...found.outcomes, ...counts }, grownMiB: null }
   } finally {
     await rm(around, { recursive: true, force: true, maxRetries: 5 })
