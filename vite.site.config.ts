@@ -42,11 +42,13 @@ function finishSite(): Plugin {
         .map((file) => relative(site, file).replaceAll('\\', '/'))
         .filter((file) => file !== 'service-worker.js' && file !== 'index.html')
         .sort()
+      // The runtime that speaks to GPUs is loaded by those who have one.
+      const needed = files.filter((file) => !file.endsWith('.jspi.wasm'))
       const hash = createHash('sha256')
       for (const file of ['index.html', ...files]) hash.update(file).update(readFileSync(join(site, file)))
       const version = hash.digest('hex').slice(0, 16)
       const code = readFileSync(worker, 'utf8')
-      writeFileSync(worker, code.replaceAll('__SITE__', JSON.stringify({ version, files })))
+      writeFileSync(worker, code.replaceAll('__SITE__', JSON.stringify({ version, files: needed })))
     },
   }
 }

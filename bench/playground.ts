@@ -205,6 +205,8 @@ async function memoryOf(browser: Browser): Promise<number> {
 async function bytesOf(folder: string): Promise<Figures['bytes']> {
   const bytes = { files: 0, raw: 0, gzip: 0 }
   for (const name of await readdir(folder, { recursive: true })) {
+    // Loaded where a GPU is tried alone (bench/browser-gpu.ts).
+    if (name.endsWith('.jspi.wasm')) continue
     const file = join(folder, name)
     if (!(await stat(file)).isFile()) continue
     const content = await readFile(file)

@@ -169,6 +169,7 @@ const experiment: Words = {
   'command.flags': "The flags that say what is run, each time's over those before.",
   versions: 'Of everything, Node too.',
   machine: 'Processor, cores, memory, system.',
+  devices: 'Where it was computed, in the engine’s words: several where it went on elsewhere.',
   history: 'What happened to this run that its configuration does not say.',
   'history.read': 'Seeds with which a verdict was read at the plain level.',
   'history.regrades[].from': 'The verifier before,',

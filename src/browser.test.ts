@@ -63,6 +63,16 @@ it('tells posts as they grow, plays the rest again after an edit, and measures w
   ])
 })
 
+it('refuses an engine that computes elsewhere than the experiment says', async () => {
+  const experiment = defineExperiment({ ...small(1).choices, engine: { device: 'webgpu' } })
+  const engine = await openEngine({ lanes: 1, device: 'wasm' })
+  const out = join(folder, 'elsewhere')
+  await expect(runExperiment(experiment, { out, engine })).rejects.toThrow(
+    "The experiment names the device webgpu, and the engine computes on wasm: define it with engine: { device: 'wasm' }",
+  )
+  await engine.close()
+})
+
 /** How far WebAssembly's numbers may be from the native runtime's: sums of single precision, taken in another order. */
 const ROUNDING = 1e-4
 

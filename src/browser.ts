@@ -148,7 +148,10 @@ export interface EngineOptions {
   model?: string
   /** Workers that compute; all cores unless told. How work is split decides the last digits. */
   lanes?: number
-  /** Where it computes; by WebAssembly in a browser unless told. */
+  /**
+   * Where it computes; by WebAssembly in a browser unless told. `webgpu` is the browser's GPU, once its numbers are those of
+   * WebAssembly; `auto` takes the faster of both, measured, and tells `onNotice` how long each took, or what is amiss.
+   */
   device?: Device | 'auto'
   onNotice?: (text: string) => void
 }
@@ -271,10 +274,21 @@ function tableOf(author: Author, { experiment, arm, seed, onText, signal }: Tabl
  *
  * @throws UserError for what cannot be run, and the signal's reason once it is aborted.
  */
-export function runExperiment(
+export async function runExperiment(
   experiment: Experiment,
   { engine, ...options }: RunOptions & { engine?: Engine },
 ): Promise<Results> {
+  if (engine && experiment.engine.name === 'onnx') {
+    // A run is recorded as its experiment names it.
+    const { device } = experiment.engine
+    const [its] = engine.info.device.split(/\W/)
+    if (device !== 'auto' && device !== its) {
+      throw new UserError(
+        `The experiment names the device ${device}, and the engine computes on ${engine.info.device}: ` +
+          `define it with engine: { device: '${its}' }, or 'auto'.`,
+      )
+    }
+  }
   const shared = engine && { ...engine, close: async () => {} }
   return runIntoFolder(experiment, { ...options, ...(shared && { openEngine: async () => shared }) })
 }

@@ -3,11 +3,12 @@ import { hex } from '../bytes.ts'
 import { readModelConfig } from '../engine/checkpoint/config.ts'
 import { fingerprint, tokenizerFingerprint } from '../engine/checkpoint/fingerprint.ts'
 import type { Engine } from '../engine/contract.ts'
-import { notHere, runtimeOf } from '../engine/onnx/devices.ts'
+import { notHere } from '../engine/onnx/devices.ts'
 import {
   defaultDevice,
   nativeInstall,
   nativeProblem,
+  runtimeOf,
   runtimePackages,
   runtimeVersion,
 } from '../engine/onnx/runtime.ts'
@@ -71,6 +72,8 @@ export async function findModels(experiment: Experiment, options: LocateOptions 
 /** The engines of an experiment, one for each model, each opened when it is first needed. */
 export interface Engines {
   of(model: string): Promise<Engine>
+  /** Where those that are open compute. */
+  devices(): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -86,6 +89,10 @@ export function openEngines(
       const known = opened.get(model) ?? open(experiment, found.get(model), onNotice)
       opened.set(model, known)
       return known
+    },
+    async devices() {
+      const engines = await Promise.allSettled(opened.values())
+      return engines.flatMap((one) => (one.status === 'fulfilled' ? [one.value.info.device] : []))
     },
     async close() {
       for (const engine of opened.values()) await engine.then((one) => one.close())

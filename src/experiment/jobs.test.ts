@@ -10,7 +10,9 @@ import {
   scratch,
   simulate,
 } from '../engine/tinker/testing/server.ts'
+import { LostError } from '../errors.ts'
 import { seedsOf } from '../random.ts'
+import { readRecord } from '../record/folder.ts'
 import { withoutTimings } from '../record/results.ts'
 import { writeTinyModel } from '../selftest/tiny-model.ts'
 import { openEngine } from './engine.ts'
@@ -79,6 +81,43 @@ describe('jobs at the same time', () => {
     } finally {
       await engine.close()
     }
+  })
+
+  it('go on elsewhere where their engine is lost, and the record names both places', async () => {
+    const engine = await openEngine(tinyExperiment(model))
+    let device = 'a GPU'
+    const lost = {
+      ...engine,
+      info: {
+        ...engine.info,
+        get device() {
+          return device
+        },
+      },
+      async createPolicy(options: Parameters<typeof engine.createPolicy>[0]) {
+        const policy = await engine.createPolicy(options)
+        if (device !== 'a GPU') return policy
+        const optimStep = async () => {
+          device = 'the processor'
+          throw new LostError('the GPU is gone')
+        }
+        return { ...policy, optimStep }
+      },
+    }
+    const at = out()
+    const expected = await runExperiment(tinyExperiment(model), { out: out() })
+    const notices: string[] = []
+    const results = await runExperiment(tinyExperiment(model), {
+      out: at,
+      openEngine: async () => lost,
+      onEvent: (event) => event.type === 'notice' && notices.push(event.text),
+    })
+    expect(withoutTimings(results)).toEqual(withoutTimings(expected))
+    expect(notices).toEqual([expect.stringMatching(/lost what it ran on .* the GPU is gone\.$/)])
+    expect((await readRecord(at)).devices).toEqual(['a GPU', 'the processor'])
+    // Opened again, it keeps what it was computed on.
+    await runExperiment(tinyExperiment(model), { out: at })
+    expect((await readRecord(at)).devices).toEqual(['a GPU', 'the processor'])
   })
 
   it('stop together, and go on together', async () => {

@@ -13,7 +13,7 @@ import type { Look, Results } from '../record/results.ts'
 import type { RunCommand, RunRecord } from '../record/schema.ts'
 import { lookCount, oneMore, planLooks } from '../stats/looks.ts'
 import { type Experiment, noSuchArm } from './config.ts'
-import { findModels, type openEngine, openEngines } from './engine.ts'
+import { type Engines, findModels, type openEngine, openEngines } from './engine.ts'
 import { type JobContext, type JobOutcome, type RunEvent, readOutcome, runJob } from './job.ts'
 import { checkPrompts, checkSplit } from './preflight.ts'
 import { noted, recordOf } from './record.ts'
@@ -150,6 +150,7 @@ async function withRun<T>(
       await checkPrompts(experiment, engines, split)
     }
     folder = await openRunFolder(out, record, how)
+    await noteDevices(folder, engines)
     const { atWork } = folder
     const context = { engines, experiment, ...split, folder: out, onEvent, signal }
     return await work({
@@ -165,9 +166,21 @@ async function withRun<T>(
         }),
     })
   } finally {
-    await engines.close()
-    folder?.release()
+    try {
+      // A GPU may have been lost meanwhile.
+      if (folder) await noteDevices(folder, engines)
+    } finally {
+      await engines.close()
+      folder?.release()
+    }
   }
+}
+
+/** Adds where the engines compute to the record. */
+async function noteDevices({ record, update }: RunFolder, engines: Engines): Promise<void> {
+  const known = record().devices ?? []
+  const devices = [...new Set([...known, ...(await engines.devices())])]
+  if (devices.length > known.length) await update({ devices })
 }
 
 async function runJobs(

@@ -3,7 +3,16 @@ import { rules } from './credit-rules.ts'
 import { worldTitles } from './problem-picker.tsx'
 import { questions } from './questions.ts'
 import { hasNewSeeds, isChanged, run, running, runSettings, start } from './run-state.ts'
-import { type ArmName, armNames, bounds, ruleNames, type Settings, worldNames } from './settings.ts'
+import {
+  type ArmName,
+  armNames,
+  bounds,
+  type DeviceName,
+  deviceNames,
+  ruleNames,
+  type Settings,
+  worldNames,
+} from './settings.ts'
 import { pose } from './stage.ts'
 import { facts, failed, set, setArm, settings } from './state.ts'
 import { Term } from './term.tsx'
@@ -19,8 +28,24 @@ const sightTitles: Record<string, string> = {
   chain: 'chain',
 }
 
+/** Each choice, and what it does. */
+const devices: Readonly<Record<DeviceName, { title: string; says: string }>> = {
+  auto: {
+    title: 'the faster one',
+    says: 'where this browser gives a GPU, its numbers are checked when training begins; then it and WebAssembly take the same step, and the faster one trains.',
+  },
+  wasm: {
+    title: 'WebAssembly',
+    says: 'not used. WebAssembly gives the same numbers in every browser.',
+  },
+  webgpu: {
+    title: 'the GPU',
+    says: 'used whether it is faster or not, once its numbers were checked. It draws other samples than WebAssembly with the same seed.',
+  },
+}
+
 export function Arms() {
-  const { world, steps, holdout, seeds, arms } = settings.value
+  const { world, steps, holdout, seeds, arms, device } = settings.value
   const alike = JSON.stringify(arms.baseline) === JSON.stringify(arms.recipe)
   const chosen = JSON.stringify({ world, arms })
   return (
@@ -91,6 +116,19 @@ export function Arms() {
             })
           }
         />
+        <label>
+          Computed by
+          <select
+            value={device}
+            onChange={(event) => set({ device: event.currentTarget.value as DeviceName })}
+          >
+            {deviceNames.map((name) => (
+              <option key={name} value={name}>
+                {devices[name].title}
+              </option>
+            ))}
+          </select>
+        </label>
         <span class="grow" />
         <button
           type="button"
@@ -105,6 +143,9 @@ export function Arms() {
           {trainTitle()}
         </button>
       </div>
+      <p class="hint">
+        <Term word="WebGPU" />: {devices[device].says}
+      </p>
       {alike ? (
         <p class="hint">Both arms are the same: what comes out is how much chance alone can do.</p>
       ) : (

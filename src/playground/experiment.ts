@@ -43,12 +43,13 @@ const trainOf = ({ steps, arms }: Settings): TrainChoices => ({
 
 /** The experiment; everything that is not set here is the library's default. */
 export function choicesOf(settings: Settings): ExperimentChoices {
-  const { world, holdout, seeds, arms } = settings
+  const { world, holdout, seeds, arms, device } = settings
   return {
     task: taskOf(world, holdout),
     arms: Object.fromEntries(armNames.map((name) => [name, armOf(arms[name])])),
     train: trainOf(settings),
     seeds: [...seeds],
+    engine: { device },
   }
 }
 

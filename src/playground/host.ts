@@ -34,12 +34,12 @@ export interface PlayedBoard {
 
 export interface HostFacts {
   parameters: number
-  /** What computes, in words. */
+  /** What computes boards, in words. */
   device: string
 }
 
-/** What a run tells while it goes on: what happened, or the record as it is now. */
-export type RunTold = { event: RunEvent } | { live: LiveEvent }
+/** What a run tells while it goes on: what happened, the record as it is now, or what computes it and why, in a sentence. */
+export type RunTold = { event: RunEvent } | { live: LiveEvent } | { computing: string }
 
 export interface Host {
   open: Method<null, HostFacts>

@@ -77,7 +77,7 @@ function Footer() {
       <p>
         {opened === null
           ? 'The model is on its way.'
-          : `The model has ${opened.parameters.toLocaleString('en')} parameters and was trained from scratch on these three worlds. It computes on ${opened.device}.`}{' '}
+          : `The model has ${opened.parameters.toLocaleString('en')} parameters and was trained from scratch on these three worlds. Boards are computed on ${opened.device}.`}{' '}
         The page needs no network once it is loaded, sends nothing, and sets no cookie; what a run leaves is
         kept in this browser until you forget it.
       </p>

@@ -13,6 +13,8 @@ export const running = signal(false)
 export const lookAt = signal<number | null>(null)
 /** What the run says for itself, such as why a job failed. */
 export const notices = signal<string[]>([])
+/** What computes the run, and why, in a sentence; empty before it is known. */
+export const computing = signal('')
 /** The seed whose trainings are shown; null: the latest under way. */
 export const shownSeed = signal<number | null>(null)
 
@@ -36,7 +38,8 @@ function openSource() {
 }
 
 /** What decides a run's folder: everything but the seeds, which may be added, and the problem on the stage. */
-const identity = ({ world, steps, holdout, arms }: Settings) => JSON.stringify([world, steps, holdout, arms])
+const identity = ({ world, steps, holdout, arms, device }: Settings) =>
+  JSON.stringify([world, steps, holdout, arms, device])
 
 /** Whether what is set now is another experiment than the one that is shown. */
 export const isChanged = computed(
@@ -61,6 +64,10 @@ export async function start(): Promise<void> {
   remember(its, true)
   const tell = (told: RunTold) => {
     if ('live' in told) return source.peek().heard(told.live)
+    if ('computing' in told) {
+      computing.value = told.computing
+      return
+    }
     const { event } = told
     if (event.type === 'notice') notices.value = [...notices.peek(), event.text]
     if (event.type === 'job' && event.state === 'failed')
@@ -130,6 +137,7 @@ function show(its: Settings): void {
   batch(() => {
     runSettings.value = its
     notices.value = []
+    computing.value = ''
     lookAt.value = null
     shownSeed.value = null
     if (isOther) source.value = openSource()

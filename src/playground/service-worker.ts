@@ -5,7 +5,7 @@
 interface Site {
   /** Changes with any file. */
   version: string
-  /** Addresses beside this one. */
+  /** Addresses beside this one, of what every visitor needs. */
   files: string[]
 }
 
@@ -50,6 +50,14 @@ scope.addEventListener('activate', (event) => {
 scope.addEventListener('fetch', (event) => {
   const { request } = event
   if (request.method !== 'GET' || !request.url.startsWith(scope.registration.scope)) return
-  const kept = async () => (await caches.open(name)).match(request, { ignoreSearch: true })
-  event.respondWith(kept().then((found) => found ?? fetch(request)))
+  const answer = async () => {
+    const cache = await caches.open(name)
+    const found = await cache.match(request, { ignoreSearch: true })
+    if (found) return found
+    const fetched = await fetch(request)
+    // What few need is none of `files`, and is kept once it was asked for.
+    if (fetched.ok) await cache.put(request, fetched.clone())
+    return fetched
+  }
+  event.respondWith(answer())
 })

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   type ArmSettings,
+  deviceNames,
   firstSettings,
   parseLink,
   ruleNames,
@@ -23,6 +24,7 @@ const all: fc.Arbitrary<Settings> = fc.record({
   holdout: fc.integer({ min: 8, max: 480 }),
   seeds: fc.uniqueArray(fc.integer({ min: 0, max: 0xffff_ffff }), { minLength: 1, maxLength: 32 }),
   arms: fc.record({ baseline: arms, recipe: arms }),
+  device: fc.constantFrom(...deviceNames),
   problem: fc.oneof(
     fc.record({ world: fc.constantFrom(...worldNames), index: fc.integer({ min: 0, max: 119 }) }),
     fc.record({ question: text(600), gold: text(60), parts: fc.array(text(160), { maxLength: 4 }) }),
@@ -65,6 +67,7 @@ describe('a link', () => {
       changed('recipe', 'shared~2~theft'),
       changed('recipe', 'shared~9~team'),
       changed('recipe', '12345.1.1.1~2~team'),
+      changed('device', 'cuda'),
       changed('problem', 'clues 120'),
       changed('question', 'x'.repeat(601)),
     ]) {

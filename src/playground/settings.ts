@@ -21,6 +21,10 @@ export type RuleName = (typeof ruleNames)[number]
 export const worldNames = ['clues', 'word-problems', 'insight'] as const
 export type WorldName = (typeof worldNames)[number]
 
+/** Where runs are computed: by the faster of the two, measured; by WebAssembly; on the browser's GPU. */
+export const deviceNames = ['auto', 'wasm', 'webgpu'] as const
+export type DeviceName = (typeof deviceNames)[number]
+
 /** The two arms that are compared, by the names that the record knows them by. */
 export const armNames = ['baseline', 'recipe'] as const
 export type ArmName = (typeof armNames)[number]
@@ -63,6 +67,7 @@ const settingsSchema = z.strictObject({
     .max(bounds.seeds.max)
     .refine((seeds) => new Set(seeds).size === seeds.length),
   arms: z.strictObject({ baseline: armSchema, recipe: armSchema }),
+  device: z.enum(deviceNames),
   problem: problemSchema,
 })
 
@@ -80,11 +85,12 @@ export const firstSettings: Settings = {
     baseline: { reads: presets.shared, rounds: 2, credit: 'readersOnly' },
     recipe: { reads: presets.shared, rounds: 2, credit: 'team' },
   },
+  device: 'auto',
   problem: { world: 'clues', index: 0 },
 }
 
 /** Settings as an address's fragment, without `#`. */
-export function settingsLink({ world, steps, holdout, seeds, arms, problem }: Settings): string {
+export function settingsLink({ world, steps, holdout, seeds, arms, device, problem }: Settings): string {
   const arm = ({ reads, rounds, credit }: ArmSettings) => `${wiringName(reads)}~${rounds}~${credit}`
   const fields = new URLSearchParams({
     world,
@@ -94,6 +100,7 @@ export function settingsLink({ world, steps, holdout, seeds, arms, problem }: Se
     baseline: arm(arms.baseline),
     recipe: arm(arms.recipe),
   })
+  if (device !== 'auto') fields.set('device', device)
   if ('world' in problem) fields.set('problem', `${problem.world} ${problem.index}`)
   else {
     fields.set('question', problem.question)
@@ -119,6 +126,7 @@ export function parseLink(fragment: string): Settings | null {
     holdout: whole(fields.get('holdout')),
     seeds: (fields.get('seeds') ?? '').split(' ').map(whole),
     arms: { baseline: arm('baseline'), recipe: arm('recipe') },
+    device: fields.get('device') ?? 'auto',
     problem: own.question === null ? { world, index: whole(index) } : own,
   })
   return parsed.success ? parsed.data : null

@@ -20,6 +20,8 @@ const meanings = {
   interval:
     'The range that holds the true difference in 95 of 100 experiments like this one: over other problems, other seeds, other draws.',
   nats: 'The unit of log-probability. +1 makes a text 2.7 times as likely, +2 makes it 7.4 times as likely, and -1 divides by 2.7.',
+  WebGPU:
+    'How a page computes on a graphics processor. Not every browser gives it one; WebAssembly, on the ordinary processor, works in all of them.',
   'pass@1': 'The share of replies that are right.',
 } as const
 

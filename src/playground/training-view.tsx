@@ -6,6 +6,7 @@ import { duration } from '../web/format.ts'
 import { Board } from '../web/problem.tsx'
 import { RewardChart } from './reward-chart.tsx'
 import {
+  computing,
   forget,
   isChanged,
   lookAt,
@@ -29,7 +30,7 @@ export function Training() {
       {now === null ? (
         <p class="lede">
           {running.value
-            ? 'Opening the run.'
+            ? computing.value || 'Opening the run.'
             : 'Nothing is trained yet. Press Train above: both arms learn side by side, from the same seed, and every step’s boards can be looked at.'}
         </p>
       ) : (
@@ -64,6 +65,7 @@ function UnderWay({ now }: { now: RunView }) {
   return (
     <>
       <Progress now={now} />
+      {computing.value === '' ? null : <p class="hint">{computing.value}</p>}
       {isChanged.value ? (
         <p class="hint">
           The settings above have changed since: this is the run of the ones before.{' '}

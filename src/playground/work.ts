@@ -33,7 +33,7 @@ import { boardUpdate, eventOf, follow } from '../view/follow.ts'
 import { choicesOf } from './experiment.ts'
 import type { Host, PlayAsk, PolicyChoice } from './host.ts'
 import { sideBySide } from './order.ts'
-import { armNames, type Settings, settingsLink } from './settings.ts'
+import { armNames, type DeviceName, type Settings, settingsLink } from './settings.ts'
 
 /** Boards that are remembered, to be played again with other notes. */
 const REMEMBERED = 8
@@ -41,10 +41,22 @@ const REMEMBERED = 8
 /** The methods, over runs in the folder `runs`, on the policy that is found at `policy`. */
 export function hostOver(runs: string, policy: PolicySource): Host {
   let opened: Promise<Engine> | undefined
-  /** Opened once, for all boards and runs. */
+  /** By WebAssembly, opened once: for all boards, since a note is drawn sooner than a GPU is ready, and most runs. */
   const engine = (): Promise<Engine> => {
     opened ??= installPolicy(policy).then(() => openEngine())
     return opened
+  }
+  const chosen = new Map<DeviceName, Promise<{ its: Engine; computing: string }>>()
+  /** What a run computes on, chosen once: by measuring, where the settings leave it open. */
+  const runEngine = async (device: DeviceName): Promise<{ its: Engine; computing: string }> => {
+    const boards = await engine()
+    if (device === 'wasm') return { its: boards, computing: 'Computing by WebAssembly.' }
+    let computing = ''
+    const its = await openEngine({ device, onNotice: (text) => (computing = text) })
+    computing ||= `Computing on ${its.info.device}.`
+    if (its.info.device !== 'wasm') return { its, computing }
+    await its.close()
+    return { its: boards, computing }
   }
   const boards = new Map<number, { played: Played<Rollout>; ask: PlayAsk }>()
   const followed = new Map<string, () => Promise<RunIndex>>()
@@ -92,9 +104,19 @@ export function hostOver(runs: string, policy: PolicySource): Host {
       // The page draws the record as it is, and what happens while it is read is in the next reading.
       let telling: Promise<void> | null = null
       const tellLive = async () => tell({ live: eventOf(await reading(settings)) })
+      const { device } = settings
+      if (device !== 'wasm' && !chosen.has(device)) {
+        tell({ computing: 'Trying this browser’s GPU: the first time that takes some seconds.' })
+      }
+      const choice = chosen.get(device) ?? runEngine(device)
+      chosen.set(device, choice)
+      // Asked again, it may be there.
+      choice.catch(() => chosen.delete(device))
+      const { its, computing } = await choice
+      tell({ computing })
       await runExperiment(experimentOf(settings), {
         out: folderOf(settings),
-        engine: await engine(),
+        engine: its,
         jobs: armNames.length,
         order: sideBySide,
         signal,
@@ -171,7 +193,8 @@ export function hostOver(runs: string, policy: PolicySource): Host {
 const experimentOf = (settings: Settings): Experiment => defineExperiment(choicesOf(settings))
 
 /** A run's folder: its world, and a number of all that decides its jobs. Seeds may be added to it. */
-function runName({ world, steps, holdout, arms }: Settings): string {
-  const decides = settingsLink({ world, steps, holdout, arms, seeds: [0], problem: { world, index: 0 } })
-  return `${world}-${seedOf(decides).toString(16)}`
+function runName(settings: Settings): string {
+  const { world, device } = settings
+  const decides = settingsLink({ ...settings, seeds: [0], problem: { world, index: 0 } })
+  return `${world}-${seedOf(decides, device).toString(16)}`
 }

@@ -133,6 +133,7 @@ export async function openRunFolder(
       identity: { shared, arms: { ...earlier?.identity.arms, ...arms } },
       ...(came && { came }),
       ...(earlier?.history && { history: earlier.history }),
+      ...(earlier?.devices && { devices: earlier.devices }),
     }
     const update = async (changes: Partial<RunRecord>) => {
       const next = { ...current, ...changes }

@@ -224,6 +224,11 @@ export const recordSchema = z.looseObject({
     .optional(),
   versions: z.record(z.string(), z.string()),
   machine: z.record(z.string(), z.union([z.string(), z.number()])),
+  /**
+   * Where it was computed, in the engine's words, in the order in which that came: more than one where a run went on
+   * elsewhere. Absent before an engine was opened.
+   */
+  devices: z.array(z.string()).optional(),
   /** What happened to this run that its configuration does not say. Kept by whoever opens the folder later. */
   history: z
     .strictObject({

@@ -12,24 +12,24 @@ import { type ProtocolChoices, protocolRecord, resolveProtocol, sharedPolicy } f
 import { board } from '../board/protocols.ts'
 import { own, shared } from '../board/sights.ts'
 import type { Episode, Post } from '../board/types.ts'
-import type { Engine } from '../engine/contract.ts'
-import { chooseDevice } from '../engine/onnx/device.ts'
-import type { Device } from '../engine/onnx/devices.ts'
-import { openOnnxEngine } from '../engine/onnx/index.ts'
-import type { Precision } from '../engine/onnx/model.ts'
-import { defaultDevice, nativeProblem } from '../engine/onnx/runtime.ts'
-import { mathGrader } from '../grade/grader.ts'
-import { clues } from '../tasks/clues.ts'
-import { insight } from '../tasks/insight.ts'
-import type { Problem } from '../tasks/types.ts'
-import { wordProblems } from '../tasks/word-problems.ts'
 import {
   gradientDifference,
   gradientError,
   loadError,
   logprobError,
   scoreDifference,
-} from './engine-checks.ts'
+  tolerances,
+} from '../engine/checks.ts'
+import type { Engine } from '../engine/contract.ts'
+import { chooseDevice } from '../engine/onnx/device.ts'
+import type { Device } from '../engine/onnx/devices.ts'
+import { openOnnxEngine } from '../engine/onnx/index.ts'
+import { defaultDevice, nativeProblem } from '../engine/onnx/runtime.ts'
+import { mathGrader } from '../grade/grader.ts'
+import { clues } from '../tasks/clues.ts'
+import { insight } from '../tasks/insight.ts'
+import type { Problem } from '../tasks/types.ts'
+import { wordProblems } from '../tasks/word-problems.ts'
 import { writeTinyModel } from './tiny-model.ts'
 
 export interface Check {
@@ -92,12 +92,6 @@ export async function selftest(device: Device | 'auto' = defaultDevice()): Promi
     for (const engine of engines) await engine.close()
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-/** How far numbers may be off, by what matrix products are computed in. */
-const tolerances: Record<Precision, { logprob: number; slope: number; gradient: number }> = {
-  float32: { logprob: 1e-4, slope: 1e-3, gradient: 1e-4 },
-  float16: { logprob: 2e-2, slope: 1e-1, gradient: 1e-2 },
 }
 
 type Finding = { passed: boolean; detail: string }

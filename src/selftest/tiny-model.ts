@@ -1,9 +1,8 @@
 /** A tiny random model with its tokenizer, written as a checkpoint folder: small enough to check everything on. */
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { ModelConfig } from '../engine/checkpoint/config.ts'
 import { saveCheckpoint, weightShapes } from '../engine/checkpoint/folder.ts'
-import { writeJsonAtomic } from '../files.ts'
+import { makeFolder, writeJsonAtomic } from '../files.ts'
+import { join } from '../platform/path.ts'
 import { random } from '../random.ts'
 import { tokenizerFiles, trainBpe } from '../tokens/bpe.ts'
 
@@ -11,7 +10,7 @@ const specials = { pad: '<|pad|>', startOfTurn: '<|im_start|>', endOfTurn: '<|im
 
 /** Writes the checkpoint, of some 20,000 weights; the same seed gives the same bytes. */
 export async function writeTinyModel(folder: string, seed: number): Promise<void> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder)
   const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, Object.values(specials))
   const config: ModelConfig = {
     architecture: 'llama',

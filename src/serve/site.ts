@@ -19,10 +19,10 @@ const policyFiles = ['config.json', 'model.safetensors', 'tokenizer.json', 'toke
 
 /** What is there beside the site, by the address that it has in it. */
 function beside(): [string, string][] {
-  const runtime = 'ort-wasm-simd-threaded.wasm'
+  const runtimes = ['ort-wasm-simd-threaded.wasm', 'ort-wasm-simd-threaded.jspi.wasm']
   const packaged = dirname(createRequire(import.meta.url).resolve('onnxruntime-web/wasm'))
   return [
-    [`runtime/${runtime}`, join(packaged, runtime)],
+    ...runtimes.map((name): [string, string] => [`runtime/${name}`, join(packaged, name)]),
     ...policyFiles.map((name): [string, string] => [`policy/${name}`, path(`../../policies/small/${name}`)]),
     ...['app.js', 'app.css'].map((name): [string, string] => [
       `report/${name}`,

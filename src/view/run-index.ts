@@ -313,7 +313,7 @@ function partOf(
 }
 
 function viewOf(folder: string, { record, sides, jobs, results, notes, atWork }: IndexState): RunView {
-  const { identity, model, arms, baseline, contrasts, seeds, versions, machine } = record
+  const { identity, model, arms, baseline, contrasts, seeds, versions, machine, devices = [] } = record
   const { task, data } = identity.shared
   const whys = jobs.map(
     ({ planned, failure }) =>
@@ -343,6 +343,7 @@ function viewOf(folder: string, { record, sides, jobs, results, notes, atWork }:
     identity,
     versions,
     machine,
+    devices,
     sizes: { train: data.train, holdout: data.holdout },
     notes,
     state: atWork ? 'running' : results ? 'finished' : 'stopped',

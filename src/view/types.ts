@@ -115,6 +115,8 @@ export interface RunView {
   identity: RunRecord['identity']
   versions: Record<string, string>
   machine: Record<string, string | number>
+  /** Where it was computed: more than one where it went on elsewhere. */
+  devices: string[]
   /** Problems that the task gave. */
   sizes: { train: number; holdout: number }
   /** What a person says of it. */

@@ -425,7 +425,13 @@ function Settings({ run, address }: { run: RunView; address: string | null }) {
       own.length === 0 ? [] : [[`Only in ${arm}`, own]],
     ),
     ['Versions', Object.entries(run.versions)],
-    ['Machine', Object.entries(run.machine).map(([key, value]) => [key, String(value)])],
+    [
+      'Machine',
+      [
+        ...Object.entries(run.machine).map(([key, value]): Setting => [key, String(value)]),
+        ...(run.devices.length === 0 ? [] : [['computed on', run.devices.join(', then ')] satisfies Setting]),
+      ],
+    ],
     [
       'Cost, minutes',
       run.jobs.map(({ name, seconds }) => [

@@ -19,13 +19,16 @@ if (!chromiumPath) {
   )
 }
 
-export const launch = (): Promise<Browser> =>
+const softwareGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan']
+
+/** `gpu`: with WebGPU on the browser's own software GPU, SwiftShader. */
+export const launch = ({ gpu = false }: { gpu?: boolean } = {}): Promise<Browser> =>
   chromium.launch({
     executablePath: chromiumPath,
     args: [
       '--headless',
       '--no-sandbox',
-      '--disable-gpu',
+      ...(gpu ? softwareGpu : ['--disable-gpu']),
       '--disable-quic',
       '--no-first-run',
       '--disable-background-networking',

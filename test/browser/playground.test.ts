@@ -203,6 +203,8 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     const first = await visit(small)
     await played(first)
     await first.getByRole('button', { name: 'Train', exact: true }).click()
+    // There is no GPU here, which the first choice says in a sentence.
+    await first.getByText(/^Computing by WebAssembly: .*(no WebGPU|no GPU).*\.$/).waitFor()
     await first.getByText(/^Step 1: written before any training/).waitFor()
     expect(await first.locator('.step-board').count()).toBe(2)
     await first.getByRole('button', { name: 'Pause' }).click()
@@ -234,7 +236,10 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     const steps = (await readFile(join(out, 'recipe-s17', 'metrics.jsonl'), 'utf8')).trim().split('\n')
     expect(steps.map((line) => (JSON.parse(line) as { step: number }).step)).toEqual([1, 2])
     // The record is what Node makes of the same settings, whatever the bundler did to names.
-    const { identity } = JSON.parse(await readFile(join(out, 'experiment.json'), 'utf8')) as RunRecord
+    const { identity, devices } = JSON.parse(
+      await readFile(join(out, 'experiment.json'), 'utf8'),
+    ) as RunRecord
+    expect([identity.shared.engine, devices]).toEqual([expect.objectContaining({ device: 'auto' }), ['wasm']])
     const { protocol } = defineExperiment(choicesOf(small)).arms.recipe
     expect(identity.arms.recipe.protocol).toEqual(JSON.parse(JSON.stringify(protocolRecord(protocol))))
     const report = join(folder, 'again.html')
@@ -262,6 +267,23 @@ describe.skipIf(!chromiumPath)('the playground, in Chromium', { timeout: PATIENC
     await page.getByRole('heading', { name: 'What the verdict rests on' }).waitFor()
     await page.getByRole('link', { name: /Back to the playground/ }).click()
     await page.locator('#stage').waitFor()
+    await page.close()
+  })
+
+  it('says why a GPU that was asked for does not compute, and trains without it', async () => {
+    const page = await visit({ ...small, steps: 1, device: 'webgpu' })
+    await played(page)
+    const choice = page.getByLabel('Computed by')
+    expect(await choice.inputValue()).toBe('webgpu')
+    await page.getByRole('button', { name: 'Train', exact: true }).click()
+    await page
+      .getByText(/^device webgpu does not work here: .*\. Give auto, which takes what does\.$/)
+      .waitFor()
+    await choice.selectOption('wasm')
+    await page.getByRole('button', { name: 'Train', exact: true }).click()
+    await page.getByText('Computing by WebAssembly.', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Forget this run' }).click()
+    await page.getByText(/^Nothing is trained yet/).waitFor()
     await page.close()
   })
 

@@ -3,6 +3,10 @@ import type * as device from '../../src/engine/onnx/device.ts'
 import type * as deviceWeb from '../../src/engine/onnx/device.web.ts'
 import type * as lanes from '../../src/engine/onnx/lanes.ts'
 import type * as lanesWeb from '../../src/engine/onnx/lanes.web.ts'
+import type * as native from '../../src/engine/onnx/native.ts'
+import type * as nativeWeb from '../../src/engine/onnx/native.web.ts'
+import type * as open from '../../src/engine/onnx/open.ts'
+import type * as openWeb from '../../src/engine/onnx/open.web.ts'
 import type * as runtime from '../../src/engine/onnx/runtime.ts'
 import type * as runtimeWeb from '../../src/engine/onnx/runtime.web.ts'
 import type * as threads from '../../src/engine/onnx/threads.ts'
@@ -30,6 +34,8 @@ type Stands<Web, Own> = Web extends { [Name in keyof Web & keyof Own]: Own[Name]
 export const all: [
   Stands<typeof deviceWeb, typeof device>,
   Stands<typeof lanesWeb, typeof lanes>,
+  Stands<typeof nativeWeb, typeof native>,
+  Stands<typeof openWeb, typeof open>,
   Stands<typeof runtimeWeb, typeof runtime>,
   Stands<typeof threadsWeb, typeof threads>,
   Stands<typeof tinkerWeb, typeof tinker>,
@@ -40,4 +46,4 @@ export const all: [
   Stands<typeof pathWeb, typeof path>,
   Stands<typeof lockWeb, typeof lock>,
   Stands<typeof builtWeb, typeof built>,
-] = [true, true, true, true, true, true, true, true, true, true, true, true]
+] = [true, true, true, true, true, true, true, true, true, true, true, true, true, true]

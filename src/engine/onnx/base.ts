@@ -20,6 +20,7 @@ import { openPool } from './pool.ts'
 import type { AdapterShape } from './programs.ts'
 import type { Scores, SequenceBatch } from './sequences.ts'
 import { sharedZeros, type ThreadedAdam, threadedAdam } from './threadedAdam.ts'
+import { sharesMemory } from './threads.ts'
 
 /** How work is cut up: memory is bounded by these whatever the size of a request. */
 export interface Limits extends PackOptions {
@@ -99,7 +100,7 @@ export function openBase(
   const everyLane = (job: Parameters<typeof pool.run>[1]) =>
     Promise.all(Array.from({ length: limits.lanes }, (_, lane) => pool.run(lane, job)))
   let overlays = 0
-  const adam = isHost(place.device) ? undefined : threadedAdam(cores())
+  const adam = isHost(place.device) || !sharesMemory ? undefined : threadedAdam(cores())
 
   return {
     config,

@@ -16,11 +16,10 @@ import {
   type HostDevice,
   isHost,
   notHere,
-  runtimeOf,
 } from './devices.ts'
 import type { Precision } from './model.ts'
 import { hostTensor, nativeProgram } from './native.ts'
-import { nativeInstall, nativeProblem, runtimePackages } from './runtime.ts'
+import { nativeInstall, nativeProblem, runtimeOf, runtimePackages } from './runtime.ts'
 import { compile, floatData, floats } from './session.ts'
 
 export interface Probe {
@@ -128,7 +127,7 @@ async function productError(device: Device, precision: Precision): Promise<numbe
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
   const found = isHost(device)
     ? await hostProduct(bytes, device, left, right)
-    : gpuProduct(bytes, device, left, right)
+    : await gpuProduct(bytes, device, left, right)
   return found.reduce((worst, value, i) => {
     const [row, column] = [Math.floor(i / SIZE), i % SIZE]
     let exact = 0
@@ -149,21 +148,21 @@ async function hostProduct(
   return floatData(product)
 }
 
-function gpuProduct(
+async function gpuProduct(
   bytes: Uint8Array,
   device: GpuDevice,
   left: Float32Array,
   right: Float32Array,
-): Float32Array {
+): Promise<Float32Array> {
   // With the lanes' own binding: WebGPU takes its options from the first program of a process.
-  const program = nativeProgram(bytes, { provider: device })
+  const program = await nativeProgram(bytes, { provider: device })
   const found = new Float32Array(SIZE * SIZE)
   const matrix = (data: Float32Array) => hostTensor('float32', data, [SIZE, SIZE])
   const tensors = { a: matrix(left), b: matrix(right), product: matrix(found) }
   try {
     const binding = program.bind([tensors], { product: tensors.product })
     try {
-      binding.run()
+      await binding.run()
     } finally {
       binding.dispose()
     }

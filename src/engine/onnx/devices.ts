@@ -1,7 +1,6 @@
 /** Where the engine can compute. device.ts finds out what works. */
 import { UserError } from '../../errors.ts'
 import type { Precision } from './model.ts'
-import type { RuntimeName } from './runtime.ts'
 
 /** The processor, by the native runtime (`cpu`) or by WebAssembly (`wasm`); or a graphics processor. */
 export type Device = HostDevice | GpuDevice
@@ -15,6 +14,12 @@ export interface FoundDevice {
   device: Device
   /** What matrix products are computed in. */
   precision: Precision
+  /** What a browser tells of its GPU. */
+  gpu?: {
+    name: string
+    /** Bytes of the largest buffer that a program may read there. */
+    bufferBytes: number
+  }
 }
 
 export const isHost = (device: Device): device is HostDevice => device === 'cpu' || device === 'wasm'
@@ -22,6 +27,3 @@ export const isHost = (device: Device): device is HostDevice => device === 'cpu'
 /** For a device that was asked for by its name. */
 export const notHere = (device: string, why: string): UserError =>
   new UserError(`device ${device} does not work here: ${why}. --device auto takes the best that does.`)
-
-/** What runs a device's graphs. */
-export const runtimeOf = (device: Device): RuntimeName => (device === 'wasm' ? 'wasm' : 'native')

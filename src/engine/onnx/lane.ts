@@ -4,10 +4,11 @@
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../contract.ts'
-import { type FoundDevice, runtimeOf } from './devices.ts'
+import type { FoundDevice } from './devices.ts'
 import { type GenerateContext, generate, type Sampling } from './generate.ts'
 import { rotaryTables } from './model.ts'
 import { type AdapterShape, foldProgram, promptProgram, sequenceProgram, stepProgram } from './programs.ts'
+import { runtimeOf } from './runtime.ts'
 import {
   type LossSettings,
   type Scores,

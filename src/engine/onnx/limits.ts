@@ -49,7 +49,11 @@ export function defaultLimits(
  * On a GPU: as much at once as is planned to fit in `memory` bytes. What the plan leaves out, such as gaps between
  * allocations, is met by halving a batch that does not fit.
  */
-export function gpuLimits(config: ModelConfig, memory: number, { device, precision }: FoundDevice): Limits {
+export function gpuLimits(
+  config: ModelConfig,
+  memory: number,
+  { device, precision, gpu }: FoundDevice,
+): Limits {
   const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
   const unit = precision === 'float16' ? 2 : 4
   // The weights once, and with an adapter folded in for two policies; on WebGPU the head transposed, and both widened.
@@ -73,7 +77,8 @@ export function gpuLimits(config: ModelConfig, memory: number, { device, precisi
     4 *
     length *
     Math.max((heads * length) / FRUGAL.blocks, vocabSize / FRUGAL.chunks, intermediateSize, hiddenSize)
-  const bound = (length: number) => (device === 'webgpu' ? (free * largest(length)) / WEBGPU_BUFFER : 0)
+  const bound = (length: number) =>
+    device === 'webgpu' ? (free * largest(length)) / (gpu?.bufferBytes ?? WEBGPU_BUFFER) : 0
   const rowCost = (length: number) => Math.max(length * layers * perLayer + atWork(length), bound(length))
   const sampleBytes = 2 * layers * kvHeads * headDim * unit * contextLength + 8 * 4 * vocabSize
   return {

@@ -36,7 +36,7 @@ export interface NativeOptions {
 /** Inputs and outputs tied to a program, to be run again and again. */
 export interface Binding {
   /** Waits for the end. `recording` names what was recorded with these very tensors. */
-  run(recording?: number): void
+  run(recording?: number): Promise<void>
   /** Another tensor for an input; one over the host's memory is read now. */
   give(name: string, tensor: NativeTensor): void
   dispose(): void
@@ -73,7 +73,7 @@ export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly nu
 /** ONNX Runtime's names of the devices' memory. */
 const MEMORY = { cuda: 'Cuda', webgpu: 'WebGPU_Buffer' }
 
-export function nativeProgram(bytes: Uint8Array, options: NativeOptions): NativeProgram {
+export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): Promise<NativeProgram> {
   const native = api()
   const { provider, threads = 1, recorded = false } = options
   const settings = native.createSessionOptions()
@@ -129,7 +129,7 @@ export function nativeProgram(bytes: Uint8Array, options: NativeOptions): Native
       // Tensors over the host's memory must live as long as what they are bound to.
       const held: unknown[] = [sources, outputs]
       return {
-        run: (recording) => {
+        async run(recording) {
           const given = recording === undefined ? null : optionsOf(recording)
           native.check(native.runBinding(session, given, binding))
         },

@@ -3,7 +3,7 @@
  * and staying responsive meanwhile, takes threads. Small models get a lane a core, each on one thread: that beats
  * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
  */
-import { UserError } from '../../errors.ts'
+import { LostError, UserError } from '../../errors.ts'
 import type { Completion, Drawn } from '../contract.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
 import type { Scores, TrainResult } from './sequences.ts'
@@ -28,9 +28,13 @@ export interface Call {
   stop: Int32Array | null
 }
 
+/** What of an error's class passes between threads. */
+export const errorKinds = { lost: LostError, user: UserError, other: Error } as const
+export type ErrorKind = keyof typeof errorKinds
+
 export type Answer =
   | { call: number; result: unknown }
-  | { call: number; error: string; forUser: boolean }
+  | { call: number; error: string; kind: ErrorKind }
   | { call: number; tokens: number; drawn: readonly Drawn[] }
 
 export interface CallOptions {
@@ -74,8 +78,7 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
       if (waiting === undefined) return
       if ('tokens' in message) return waiting.onTokens?.(message.tokens, message.drawn)
       pending.delete(message.call)
-      if ('error' in message)
-        waiting.reject(message.forUser ? new UserError(message.error) : new Error(message.error))
+      if ('error' in message) waiting.reject(new errorKinds[message.kind](message.error))
       else waiting.resolve(message.result)
     })
     worker.onEnd(failAll)

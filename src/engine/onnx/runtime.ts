@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
+import type { Device } from './devices.ts'
 
 export type RuntimeName = 'native' | 'wasm'
 
@@ -19,6 +20,9 @@ export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
   native: 'onnxruntime-node',
   wasm: 'onnxruntime-web',
 }
+
+/** What runs a device's graphs. */
+export const runtimeOf = (device: Device): RuntimeName => (device === 'wasm' ? 'wasm' : 'native')
 
 type Package = Pick<typeof import('onnxruntime-common'), 'InferenceSession' | 'env'>
 

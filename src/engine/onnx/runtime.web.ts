@@ -7,6 +7,9 @@ export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
   wasm: 'onnxruntime-web',
 }
 
+/** A GPU too is spoken to by the package that holds the WebAssembly build (native.web.ts). */
+export const runtimeOf = (): RuntimeName => 'wasm'
+
 export async function loadRuntime(name: RuntimeName): Promise<Runtime> {
   if (name === 'native') throw new Error('a browser has no native runtime')
   const ort = await import('onnxruntime-web/wasm')

@@ -30,10 +30,10 @@ it('sums batches anew in fewer rows where memory does not suffice, each sequence
   const runs: number[] = []
   let sum = Number.NaN
   const sums = {
-    clear() {
+    async clear() {
       sum = 0
     },
-    add({ tokens, targets, advantages }: Values) {
+    async add({ tokens, targets, advantages }: Values) {
       const [rows] = tokens.dims
       runs.push(rows)
       // Half of what a batch adds stays behind where it fails.
@@ -44,7 +44,7 @@ it('sums batches anew in fewer rows where memory does not suffice, each sequence
       // What is asked of each target comes back as its log-probability.
       return { loss: part, logprobs: Float32Array.from(targets.data as Int32Array) }
     },
-    read: () => [Float32Array.of(sum)],
+    read: async () => [Float32Array.of(sum)],
   }
   const completions = [[11, 12, 13], [21], [31, 32], [41, 42], [51]]
   const row = (...members: number[]) => {

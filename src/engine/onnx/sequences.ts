@@ -106,23 +106,23 @@ export async function trainSumming(
   batches: readonly TrainBatch[],
   settings: LossSettings,
   sums: {
-    clear(): void
+    clear(): Promise<void>
     /** Runs a batch of [rows] targets, adds its gradients, and gives its loss and log-probabilities. */
-    add(inputs: Values, targets: number): { loss: number; logprobs: Float32Array }
-    read(): Float32Array[]
+    add(inputs: Values, targets: number): Promise<{ loss: number; logprobs: Float32Array }>
+    read(): Promise<Float32Array[]>
   },
   lengthen?: (size: number) => number,
 ): Promise<TrainResult> {
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   try {
-    sums.clear()
+    await sums.clear()
     for (const batch of batches) {
       const packed = packRows(batch.rows, batch.completions, lengthen)
-      const found = sums.add(trainInputs(packed, batch, settings), packed.rows.length)
+      const found = await sums.add(trainInputs(packed, batch, settings), packed.rows.length)
       result.loss += found.loss
       collect(packed, found.logprobs, result.logprobs)
     }
-    return { ...result, gradients: sums.read() }
+    return { ...result, gradients: await sums.read() }
   } catch (error) {
     const rows = Math.max(...batches.map((batch) => batch.rows.length))
     if (!lacksMemory(error) || rows < 2) throw error

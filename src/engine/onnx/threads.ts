@@ -70,5 +70,8 @@ export function thisThread(): Port {
 /** Lets messages in that wait. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
+/** Whether threads can see each other's arrays. */
+export const sharesMemory: boolean = true
+
 /** A number that both sides see; null where threads share nothing. */
 export const sharedFlag = (): Int32Array | null => new Int32Array(new SharedArrayBuffer(4))

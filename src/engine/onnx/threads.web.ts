@@ -40,4 +40,6 @@ export function nextTurn(): Promise<void> {
   })
 }
 
+export const sharesMemory: boolean = false
+
 export const sharedFlag = (): Int32Array | null => null

@@ -1,5 +1,5 @@
 /** The thread that a lane lives in: opens it, takes jobs one after another, and answers each by its number. */
-import { UserError } from '../../errors.ts'
+import { LostError, UserError } from '../../errors.ts'
 import type { Drawn } from '../contract.ts'
 import type { Lane } from './lane.ts'
 import { openLaneOn } from './lanes.ts'
@@ -67,9 +67,9 @@ port.onMessage((message: Message) => {
   }
   queue = queue.then(() =>
     perform(message).catch((error: unknown) => {
-      const forUser = error instanceof UserError
-      const text = error instanceof Error ? (forUser ? error.message : error.stack) : undefined
-      answer({ call: message.call, error: text ?? String(error), forUser })
+      const kind = error instanceof LostError ? 'lost' : error instanceof UserError ? 'user' : 'other'
+      const text = error instanceof Error ? (kind === 'other' ? error.stack : error.message) : undefined
+      answer({ call: message.call, error: text ?? String(error), kind })
     }),
   )
 })

@@ -4,6 +4,7 @@ import { base64 } from '../../../src/bytes.ts'
 import * as files from '../../../src/platform/files.ts'
 import { outcomesOf } from '../../../src/platform/testing/outcomes.ts'
 import { small } from './experiment.ts'
+import { gpuCalls } from './gpu.web.ts'
 import { playTable } from './play.ts'
 
 export type Answer =
@@ -22,6 +23,7 @@ const calls = {
     return [...files].map(([path, bytes]) => [path, base64(bytes)])
   },
   files: () => outcomesOf(files, '/made/worker'),
+  ...gpuCalls,
 }
 export type Calls = typeof calls
 

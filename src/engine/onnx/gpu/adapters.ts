@@ -15,10 +15,10 @@ export interface FusedSet {
 
 export interface Adapters {
   /** Places an overlay's tensors, or forgets it. */
-  set(overlay: OverlayJob): void
+  set(overlay: OverlayJob): Promise<void>
   /** The tensors of a model's overlay; none of the model itself. */
   overlayOf(model: Model): Tensors
-  fusedOf(model: Model): FusedSet
+  fusedOf(model: Model): Promise<FusedSet>
 }
 
 /** What a program for adapters of a shape is called. */
@@ -45,7 +45,7 @@ export function openAdapters(
   }
   return {
     overlayOf,
-    set({ id, tensors }) {
+    async set({ id, tensors }) {
       if (tensors === null) {
         const old = overlays.get(id)
         if (old) spare.push(old)
@@ -57,22 +57,20 @@ export function openAdapters(
         tensors.every(({ name, shape }) => sameDims(old[name]?.dims, shape)),
       )
       const [old] = at < 0 ? [{} as Tensors] : spare.splice(at, 1)
-      const placed = tensors.map(({ name, shape, data }): [string, NativeTensor] => [
-        name,
-        memory.place(data, shape, old[name]),
-      ])
-      overlays.set(id, Object.fromEntries(placed))
+      const placed: Tensors = {}
+      for (const { name, shape, data } of tensors) placed[name] = await memory.place(data, shape, old[name])
+      overlays.set(id, placed)
     },
-    fusedOf(model) {
+    async fusedOf(model) {
       const known = fusedSets.find(({ overlay }) => overlay === model.overlay)
       if (known !== undefined) return known
       const { adapter } = model
-      const fuse = memory.program(adapter ? named('fuse', adapter) : 'fuse', () =>
+      const fuse = await memory.program(adapter ? named('fuse', adapter) : 'fuse', () =>
         fuseProgram(config, adapter, target),
       )
       let set = fusedSets.find(({ overlay }) => overlay === undefined)
       if (set === undefined) {
-        const tensors = wholly((kept) =>
+        const tensors = await wholly((kept) =>
           fusedTensors(config, target).map(({ name, dims, dtype }): [string, NativeTensor] => [
             name,
             kept(fuse.tensor(dtype, dims)),
@@ -81,7 +79,7 @@ export function openAdapters(
         set = { number: fusedSets.length + 1, tensors: Object.fromEntries(tensors), overlay: undefined }
         fusedSets.push(set)
       }
-      once(fuse.bind([overlayOf(model), resident], set.tensors))
+      await once(fuse.bind([overlayOf(model), resident], set.tensors))
       set.overlay = model.overlay
       return set
     },

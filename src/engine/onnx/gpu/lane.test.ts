@@ -73,7 +73,7 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
     }
     cpu = openLane(options)
     const place = { device: 'cpu', precision: within.precision } as const
-    gpu = openGpuLane({ ...options, place }, 'cpu', within.plain)
+    gpu = await openGpuLane({ ...options, place }, 'cpu', within.plain)
     adapterOf = (key) => {
       const stream = random('gpu lane', name, key)
       const draw = (shape: number[]) => ({

@@ -18,7 +18,11 @@ import { openSampler, ROOM, SPARE } from './sampler.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
 /** `plain`: the graphs are WebGPU's, wherever they run. */
-export function openGpuLane(options: LaneOptions, provider: Provider, plain = provider === 'webgpu'): Lane {
+export async function openGpuLane(
+  options: LaneOptions,
+  provider: Provider,
+  plain = provider === 'webgpu',
+): Promise<Lane> {
   const { config } = options
   const { precision } = options.place
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
@@ -26,16 +30,20 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
   const positions = fitting(options.rotaryLength + SPARE)
   const target: GpuTarget = { precision, plain, context: positions, frugal: FRUGAL, namesSizes: true }
   const memory = openMemory(provider, options.threads)
-  const resident = placeWeights(options, target, memory)
+  const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
-  const sampler = openSampler({ config, target, memory, resident, adapters, plain })
+  const sampler = openSampler({ config, place: options.place, target, memory, resident, adapters, plain })
   const sums = new Map<number, [Tensors, Tensors]>()
 
   /** Sums of gradients as a batch finds them, and as it leaves them. */
-  const sumsOf = (training: NativeProgram, overlay: Tensors, rank: number): [Tensors, Tensors] => {
+  const sumsOf = async (
+    training: NativeProgram,
+    overlay: Tensors,
+    rank: number,
+  ): Promise<[Tensors, Tensors]> => {
     const known = sums.get(rank)
     if (known !== undefined) return known
-    const found = wholly((kept): [Tensors, Tensors] => {
+    const found = await wholly((kept): [Tensors, Tensors] => {
       const made = () => {
         const zeros = Object.entries(overlay).map(([name, { dims }]) => [
           sumName(name),
@@ -52,12 +60,12 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
 
   return {
     async overlay(job) {
-      adapters.set(job)
+      await adapters.set(job)
     },
     generate: sampler.generate,
     async score(job) {
       const { adapter } = job
-      const scoring = memory.program(adapter ? named('score', adapter) : 'score', () =>
+      const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
         sequenceProgram(config, { adapter, trained: 'none' }, target),
       )
       const overlay = adapters.overlayOf(job)
@@ -66,7 +74,7 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
         const logprobs = new Float32Array(targets)
         const result = hostTensor('float32', logprobs, [targets])
         try {
-          once(scoring.bind([given, overlay, resident], { logprobs: result }))
+          await once(scoring.bind([given, overlay, resident], { logprobs: result }))
         } finally {
           dispose({ ...given, result })
         }
@@ -77,17 +85,17 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
     async train(job) {
       const { adapter, loss, names, into } = job
       if (adapter === undefined) throw new Error('on a GPU an adapter is trained, not every weight')
-      const training = memory.program(named(`train ${loss}`, adapter), () =>
+      const training = await memory.program(named(`train ${loss}`, adapter), () =>
         summingProgram(config, adapter, loss, target),
       )
-      const clearing = memory.program(`clear, rank ${adapter.rank}`, () =>
+      const clearing = await memory.program(`clear, rank ${adapter.rank}`, () =>
         clearingProgram(config, adapter.rank),
       )
       const overlay = adapters.overlayOf(job)
-      let [before, after] = sumsOf(training, overlay, adapter.rank)
+      let [before, after] = await sumsOf(training, overlay, adapter.rank)
       const summing = {
         clear: () => once(clearing.bind([after], next(before))),
-        add(inputs: Values, targets: number) {
+        async add(inputs: Values, targets: number) {
           const given = hosted(inputs)
           const [lossOf, logprobs] = [new Float32Array(1), new Float32Array(targets)]
           const results = {
@@ -95,21 +103,20 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
             logprobs: hostTensor('float32', logprobs, [targets]),
           }
           try {
-            once(training.bind([given, overlay, before, resident], { ...results, ...next(after) }))
+            await once(training.bind([given, overlay, before, resident], { ...results, ...next(after) }))
           } finally {
             dispose({ ...given, ...results })
           }
           ;[before, after] = [after, before]
           return { loss: lossOf[0], logprobs }
         },
-        read() {
-          const arrays = names.map((name, n) => {
+        async read() {
+          const arrays: Float32Array[] = []
+          for (const [n, name] of names.entries()) {
             const tensor = before[sumName(name)]
-            return memory.read(
-              tensor,
-              into?.[n] ?? new Float32Array(tensor.dims.reduce((size, dim) => size * dim, 1)),
-            )
-          })
+            const array = into?.[n] ?? new Float32Array(tensor.dims.reduce((size, dim) => size * dim, 1))
+            arrays.push(await memory.read(tensor, array))
+          }
           return into === undefined ? arrays : []
         },
       }
@@ -119,22 +126,22 @@ export function openGpuLane(options: LaneOptions, provider: Provider, plain = pr
 }
 
 /** The model's weights and rotary tables on the device. */
-function placeWeights(options: LaneOptions, target: GpuTarget, memory: Memory): Tensors {
+async function placeWeights(options: LaneOptions, target: GpuTarget, memory: Memory): Promise<Tensors> {
   const { config } = options
   const resident: Tensors = {}
   const tables = rotaryTables(config, target.context)
   const shape = [target.context, config.headDim / 2]
   for (const { name, shape, data } of options.weights) {
-    resident[name] = memory.place(weightBits(name, data, target.precision), shape)
+    resident[name] = await memory.place(weightBits(name, data, target.precision), shape)
   }
-  resident.cos = memory.place(tables.cos, shape)
-  resident.sin = memory.place(tables.sin, shape)
+  resident.cos = await memory.place(tables.cos, shape)
+  resident.sin = await memory.place(tables.sin, shape)
   // Of a large model, gigabytes that nobody needs now.
   options.weights = []
   if (target.plain) {
-    const turning = memory.program('head', () => headProgram(config, target))
+    const turning = await memory.program('head', () => headProgram(config, target))
     const head = turning.tensor(target.precision, [config.hiddenSize, config.vocabSize])
-    once(turning.bind([resident], { [TRANSPOSED_HEAD]: head }))
+    await once(turning.bind([resident], { [TRANSPOSED_HEAD]: head }))
     resident[TRANSPOSED_HEAD] = head
   }
   return resident

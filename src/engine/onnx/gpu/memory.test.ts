@@ -10,8 +10,8 @@ const memory = vi.hoisted(() => ({ used: 0, most: Number.POSITIVE_INFINITY }))
 
 vi.mock('../native.ts', async (original) => {
   const native = await original<{ nativeProgram: typeof nativeProgram }>()
-  const counted: typeof nativeProgram = (...given) => {
-    const program = native.nativeProgram(...given)
+  const counted: typeof nativeProgram = async (...given) => {
+    const program = await native.nativeProgram(...given)
     return {
       ...program,
       tensor(dtype, dims): NativeTensor {

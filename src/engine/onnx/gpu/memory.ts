@@ -20,22 +20,22 @@ export type Tensors = Record<string, NativeTensor>
 
 export interface Memory {
   /** The program of that name, built when it is first asked for. */
-  program(name: string, build: () => Uint8Array, recorded?: boolean): NativeProgram
+  program(name: string, build: () => Uint8Array, recorded?: boolean): Promise<NativeProgram>
   /** Lets go of the programs whose names begin so. */
   forget(prefix: string): void
   /** Copies an array to the device, into a tensor that is there or a new one. */
-  place(data: HostArray, dims: readonly number[], into?: NativeTensor): NativeTensor
+  place(data: HostArray, dims: readonly number[], into?: NativeTensor): Promise<NativeTensor>
   /** Copies a tensor into an array. */
-  read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): A
+  read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): Promise<A>
 }
 
 export function openMemory(provider: Provider, threads: number): Memory {
   const programs = new Map<string, NativeProgram>()
   const memory: Memory = {
-    program(name, build, recorded = false) {
+    async program(name, build, recorded = false) {
       let found = programs.get(name)
       if (found === undefined) {
-        found = nativeProgram(build(), { provider, threads, recorded })
+        found = await nativeProgram(build(), { provider, threads, recorded })
         programs.set(name, found)
       }
       return found
@@ -46,12 +46,12 @@ export function openMemory(provider: Provider, threads: number): Memory {
         programs.delete(name)
       }
     },
-    place(data, dims, into) {
+    async place(data, dims, into) {
       const dtype = typeOf(data)
-      const to = into ?? copier(dtype, dims.length).tensor(dtype, dims)
+      const to = into ?? (await copier(dtype, dims.length)).tensor(dtype, dims)
       const source = hostTensor(dtype, data, dims)
       try {
-        copy(source, to)
+        await copy(source, to)
       } catch (error) {
         if (into === undefined) to.dispose()
         throw error
@@ -60,9 +60,9 @@ export function openMemory(provider: Provider, threads: number): Memory {
       }
       return to
     },
-    read(tensor, into) {
+    async read(tensor, into) {
       const host = hostTensor(tensor.dtype, into, tensor.dims)
-      copy(tensor, host)
+      await copy(tensor, host)
       host.dispose()
       return into
     },
@@ -71,25 +71,29 @@ export function openMemory(provider: Provider, threads: number): Memory {
     const dims = Array.from({ length: rank }, (_, axis) => `d${axis}`)
     return memory.program(`copy ${dtype} ${rank}`, () => emit('copy', { copy: input('source', dims, dtype) }))
   }
-  const copy = (source: NativeTensor, to: NativeTensor) =>
-    once(copier(source.dtype, source.dims.length).bind([{ source }], { copy: to }))
+  const copy = async (source: NativeTensor, to: NativeTensor) => {
+    const copying = await copier(source.dtype, source.dims.length)
+    await once(copying.bind([{ source }], { copy: to }))
+  }
   return memory
 }
 
 /** Runs a binding and gives it back. */
-export function once(binding: Binding): void {
+export async function once(binding: Binding): Promise<void> {
   try {
-    binding.run()
+    await binding.run()
   } finally {
     binding.dispose()
   }
 }
 
 /** What `make` makes of tensors; where one of them does not fit, those before it are given back. */
-export function wholly<T>(make: (kept: (tensor: NativeTensor) => NativeTensor) => T): T {
+export async function wholly<T>(
+  make: (kept: (tensor: NativeTensor) => NativeTensor) => T | Promise<T>,
+): Promise<T> {
   const made: NativeTensor[] = []
   try {
-    return make((tensor) => {
+    return await make((tensor) => {
       made.push(tensor)
       return tensor
     })

@@ -2,9 +2,11 @@
  * Sampling on a GPU. On CUDA a step is recorded once for each set of the tensors that it reads and writes, and replayed;
  * this keeps what was recorded, and goes on without where a device cannot record.
  */
+import { say } from '../../../platform/machine.ts'
 import { type Random, random } from '../../../random.ts'
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import type { Completion, SampleRequest } from '../../contract.ts'
+import type { FoundDevice } from '../devices.ts'
 import { checkDrawn, type Sampling } from '../generate.ts'
 import type { GenerateJob, Lane } from '../lane.ts'
 import { hostTensor, type NativeProgram } from '../native.ts'
@@ -29,6 +31,9 @@ export const ROOM = 64
 export const SPARE = 8
 /** Steps that are recorded, each for the tensors of one shape, before all are let go of. */
 const RECORDINGS = 64
+/** Throws when the result is no longer wanted. */
+type Check = Parameters<Lane['generate']>[2]
+
 export interface Sampler {
   generate: Lane['generate']
 }
@@ -36,6 +41,7 @@ export interface Sampler {
 /** `plain`: the graphs are WebGPU's, wherever they run. */
 export function openSampler({
   config,
+  place,
   target,
   memory,
   resident,
@@ -43,6 +49,7 @@ export function openSampler({
   plain,
 }: {
   config: ModelConfig
+  place: FoundDevice
   target: GpuTarget
   memory: Memory
   /** The model's own weights on the device. */
@@ -67,9 +74,9 @@ export function openSampler({
     return { time, rows: rungAbove(steps), window: rungAbove(Math.max(longest + steps, time + 1)) }
   }
 
-  const stepOf = (nucleus: boolean): NativeProgram => {
+  const stepOf = async (nucleus: boolean): Promise<NativeProgram> => {
     try {
-      return memory.program(
+      return await memory.program(
         `step, nucleus ${nucleus}`,
         () => stepProgram(config, { nucleus }, target),
         records,
@@ -84,18 +91,18 @@ export function openSampler({
     recordings.clear()
   }
 
-  const generate = (job: GenerateJob, slots: readonly Slot[], check: () => void): void => {
+  const generate = async (job: GenerateJob, slots: readonly Slot[], check: Check): Promise<void> => {
     const { sampling } = job
     const { maxTokens: steps } = sampling
     const samples = slots.length
     const nucleus = sampling.topP < 1
     if (recordings.size === RECORDINGS) forgetSteps()
-    const step = stepOf(nucleus)
-    const prefill = memory.program('prefill', () => prefillProgram(config, target))
+    const step = await stepOf(nucleus)
+    const prefill = await memory.program('prefill', () => prefillProgram(config, target))
     const requests = [...new Set(slots.map(({ request }) => request))]
     const { time, rows, window } = sizesOf(Math.max(...requests.map(({ prompt }) => prompt.length)), steps)
-    const fused = adapters.fusedOf(job)
-    const { number, fixed, caches, turns } = states.of(prefill, samples, window, rows)
+    const fused = await adapters.fusedOf(job)
+    const { number, fixed, caches, turns } = await states.of(prefill, samples, window, rows)
 
     const uniforms = new Float32Array(rows * samples)
     for (let at = 0; at < steps; at++) {
@@ -103,10 +110,10 @@ export function openSampler({
         uniforms[at * samples + s] = slot.random.next()
       })
     }
-    memory.place(Int32Array.of(0), [1], turns[0].at)
-    memory.place(uniforms, [rows, samples], fixed.uniforms)
-    memory.place(Float32Array.of(sampling.temperature), [], fixed.temperature)
-    memory.place(Float32Array.of(sampling.topP), [], fixed.topP)
+    await memory.place(Int32Array.of(0), [1], turns[0].at)
+    await memory.place(uniforms, [rows, samples], fixed.uniforms)
+    await memory.place(Float32Array.of(sampling.temperature), [], fixed.temperature)
+    await memory.place(Float32Array.of(sampling.topP), [], fixed.topP)
 
     const tokens = new Int32Array(requests.length * time)
     requests.forEach(({ prompt }, row) => {
@@ -130,7 +137,7 @@ export function openSampler({
     }
     const { logits, last } = turns[0]
     try {
-      once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
+      await once(prefill.bind([prompts, fixed, fused.tensors, resident], next({ logits, last, ...caches })))
     } finally {
       dispose(prompts)
     }
@@ -159,15 +166,15 @@ export function openSampler({
           now.dispose()
         }
         try {
-          binding.run(records ? recording : undefined)
+          await binding.run(records ? recording : undefined)
         } catch (error) {
           throw records && call === 0 && !lacksMemory(error) ? new CannotRecord(error) : error
         }
         latest = turns[(call + 1) % 2]
-        run = run === 0 ? memory.read(latest.at, new Int32Array(1))[0] : run + 1
+        run = run === 0 ? (await memory.read(latest.at, new Int32Array(1)))[0] : run + 1
         if (run % LOOK !== 0 && run < steps) continue
-        check()
-        memory.read(latest.drawn, drawn)
+        await check()
+        await memory.read(latest.drawn, drawn)
         const stopped = (sample: number) => {
           for (let at = 0; at < Math.min(run, steps); at++)
             if (sampling.stop.includes(drawn[at * samples + sample])) return true
@@ -179,8 +186,8 @@ export function openSampler({
       for (const binding of bindings) binding.dispose()
       positions.dispose()
     }
-    const logprobs = memory.read(latest.logprobs, new Float32Array(rows * samples))
-    const samplingLogprobs = memory.read(latest.samplingLogprobs, new Float32Array(rows * samples))
+    const logprobs = await memory.read(latest.logprobs, new Float32Array(rows * samples))
+    const samplingLogprobs = await memory.read(latest.samplingLogprobs, new Float32Array(rows * samples))
     take(slots, sampling, { drawn, logprobs, samplingLogprobs }, Math.min(run, steps))
   }
 
@@ -190,9 +197,9 @@ export function openSampler({
         request.seeds.map((seed, sample) => ({ request, group, sample, seed })),
       )
       const groups: Completion[][] = job.requests.map(() => [])
-      const attempt = (started: readonly Slot[]) => {
+      const attempt = async (started: readonly Slot[]) => {
         try {
-          generate(job, started, check)
+          await generate(job, started, check)
         } catch (error) {
           // Half of the samples would find the caches of all of them in their way.
           if (lacksMemory(error)) states.letGoOfAll()
@@ -200,19 +207,17 @@ export function openSampler({
         }
       }
       const perform = async (some: readonly (typeof slots)[number][]) => {
-        check()
+        await check()
         let started = some.map(fresh)
         try {
-          attempt(started)
+          await attempt(started)
         } catch (error) {
           if (!(error instanceof CannotRecord)) throw error
-          process.stderr.write(
-            `A sampling step cannot be recorded here, going on without: ${error.message}\n`,
-          )
+          say(`A sampling step cannot be recorded here, going on without: ${error.message}`)
           records = false
           forgetSteps()
           started = some.map(fresh)
-          attempt(started)
+          await attempt(started)
         }
         const drawn = some.flatMap(({ group, sample }, i) =>
           job.tells ? started[i].completion.tokens.map((token) => ({ request: group, sample, token })) : [],
@@ -226,7 +231,7 @@ export function openSampler({
         })
       }
       const longest = Math.max(...job.requests.map(({ prompt }) => prompt.length))
-      const most = plain ? promptsAtOnce(config, target.precision, longest) : Number.POSITIVE_INFINITY
+      const most = plain ? promptsAtOnce(config, place, longest) : Number.POSITIVE_INFINITY
       for (const part of withFewPrompts(slots, most)) {
         await halvingOnLack(part, 'samples', perform)
       }

@@ -22,12 +22,12 @@ it('computes no more prompts together than a buffer holds', async () => {
   const { config } = await openCheckpoint(fileURLToPath(new URL('../../fixtures/qwen2', import.meta.url)))
   const qwen = { ...config, heads: 12, hiddenSize: 1536, intermediateSize: 8960 }
   for (const length of [100, 1234, 4096]) {
-    const prompts = promptsAtOnce(qwen, 'float16', length)
+    const prompts = promptsAtOnce(qwen, { precision: 'float16' }, length)
     expect(prompts).toBeGreaterThan(0)
     expect(prompts * length * 8960 * 2).toBeLessThanOrEqual(WEBGPU_BUFFER)
     expect((prompts * 12 * length ** 2 * 4) / 4).toBeLessThanOrEqual(WEBGPU_BUFFER)
   }
-  expect(promptsAtOnce(qwen, 'float16', 100_000)).toBe(1)
+  expect(promptsAtOnce(qwen, { precision: 'float16' }, 100_000)).toBe(1)
 })
 
 it('keeps the samples of a prompt together, in their order', () => {

@@ -1,11 +1,11 @@
 /** Sizes of what is computed at once: few, where a device keeps a buffer for each, and none too large for it. */
 import type { ModelConfig } from '../../checkpoint/config.ts'
-import type { Precision } from '../model.ts'
+import type { FoundDevice } from '../devices.ts'
 
 /** Blocks of positions and chunks of targets that training and scoring go by; both divide the sizes below. */
 export const FRUGAL = { blocks: 4, chunks: 4 }
 
-/** Bytes of a buffer that drivers are sure to bind on WebGPU. */
+/** Bytes of a buffer that drivers are sure to bind on WebGPU, where a browser does not say. */
 export const WEBGPU_BUFFER = 2 ** 31 - 4
 
 /** Rungs to an octave: a size grows by 9% on average, and buffers of all rungs take 6 times the largest's memory. */
@@ -24,14 +24,14 @@ export function rungAbove(size: number): number {
 /** How many prompts, the longest of that length, WebGPU can compute together: no tensor may outgrow a buffer. */
 export function promptsAtOnce(
   { heads, hiddenSize, intermediateSize }: ModelConfig,
-  precision: Precision,
+  { precision, gpu }: Pick<FoundDevice, 'precision' | 'gpu'>,
   longest: number,
 ): number {
   const time = rungAbove(longest)
   const scores = (4 * heads * time) / FRUGAL.blocks
   const unit = precision === 'float16' ? 2 : 4
   const largest = time * Math.max(scores, 4 * hiddenSize, unit * intermediateSize)
-  return Math.max(1, Math.floor(WEBGPU_BUFFER / largest))
+  return Math.max(1, Math.floor((gpu?.bufferBytes ?? WEBGPU_BUFFER) / largest))
 }
 
 /** Samples in parts, in their order, each of at most so many prompts. */

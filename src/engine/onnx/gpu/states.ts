@@ -24,7 +24,7 @@ export interface States {
    * The tensors are `owner`'s: not those of a recorded program, which writes its intermediate results where they lay when
    * it was recorded, whoever has that memory since.
    */
-  of(owner: NativeProgram, samples: number, window: number, steps: number): State
+  of(owner: NativeProgram, samples: number, window: number, steps: number): Promise<State>
   letGoOfAll(): void
 }
 
@@ -42,16 +42,16 @@ export function openStates(config: ModelConfig, target: GpuTarget, memory: Memor
     samples: number,
     window: number,
     steps: number,
-  ): Pick<State, 'fixed' | 'caches' | 'turns'> =>
-    wholly((kept) => {
+  ): Promise<Pick<State, 'fixed' | 'caches' | 'turns'>> =>
+    wholly(async (kept) => {
       const tensor: NativeProgram['tensor'] = (dtype, dims) => kept(owner.tensor(dtype, dims))
-      const filled = (data: HostArray, dims: readonly number[]) => kept(memory.place(data, dims))
+      const filled = async (data: HostArray, dims: readonly number[]) => kept(await memory.place(data, dims))
       const line = [steps, samples]
       const fixed: Tensors = {
         uniforms: tensor('float32', line),
-        each: filled(upTo(samples), [samples]),
-        numbers: filled(upTo(steps), [steps]),
-        order: filled(upTo(window), [window]),
+        each: await filled(upTo(samples), [samples]),
+        numbers: await filled(upTo(steps), [steps]),
+        order: await filled(upTo(window), [window]),
         temperature: tensor('float32', []),
         topP: tensor('float32', []),
         // Attention wants it on the host.
@@ -61,20 +61,20 @@ export function openStates(config: ModelConfig, target: GpuTarget, memory: Memor
       const caches = Object.fromEntries(
         shapes.map(([name, shape]) => [name, tensor(target.precision, shape)]),
       )
-      const turn = (): Tensors => ({
+      const turn = async (): Promise<Tensors> => ({
         logits: tensor('float32', [samples, config.vocabSize]),
         last: tensor('int32', [samples]),
         at: tensor('int32', [1]),
-        drawn: filled(new Int32Array(steps * samples), line),
-        logprobs: filled(new Float32Array(steps * samples), line),
-        samplingLogprobs: filled(new Float32Array(steps * samples), line),
+        drawn: await filled(new Int32Array(steps * samples), line),
+        logprobs: await filled(new Float32Array(steps * samples), line),
+        samplingLogprobs: await filled(new Float32Array(steps * samples), line),
       })
-      const first = turn()
-      return { fixed, caches, turns: [first, inPlace ? first : turn()] }
+      const first = await turn()
+      return { fixed, caches, turns: [first, inPlace ? first : await turn()] }
     })
   return {
     letGoOfAll,
-    of(owner, samples, window, steps) {
+    async of(owner, samples, window, steps) {
       const shape = `${samples} ${window} ${steps}`
       const at = states.findIndex((state) => state.shape === shape)
       if (at >= 0) {
@@ -85,13 +85,13 @@ export function openStates(config: ModelConfig, target: GpuTarget, memory: Memor
       // Room for the new ones first.
       while (states.length >= KEPT) letGo(states.shift() as State)
       const made = () => newState(owner, samples, window, steps)
-      let parts: ReturnType<typeof made>
+      let parts: Awaited<ReturnType<typeof made>>
       try {
-        parts = made()
+        parts = await made()
       } catch (error) {
         if (states.length === 0) throw error
         letGoOfAll()
-        parts = made()
+        parts = await made()
       }
       const state = { number: ++numbers, shape, ...parts }
       states.push(state)

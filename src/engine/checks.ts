@@ -1,9 +1,16 @@
 /** Checks of an engine through its contract alone, so that they hold for every engine and provider. */
 
-import { openSafetensors } from '../engine/checkpoint/safetensors.ts'
-import type { AdamOptions, Engine, Policy, PolicyDatum, PolicyLoss } from '../engine/contract.ts'
 import { join } from '../platform/path.ts'
 import { random } from '../random.ts'
+import { openSafetensors } from './checkpoint/safetensors.ts'
+import type { AdamOptions, Engine, Policy, PolicyDatum, PolicyLoss } from './contract.ts'
+
+/** How far numbers may be off, by what matrix products are computed in. */
+export const tolerances: Record<'float32' | 'float16', { logprob: number; slope: number; gradient: number }> =
+  {
+    float32: { logprob: 1e-4, slope: 1e-3, gradient: 1e-4 },
+    float16: { logprob: 2e-2, slope: 1e-1, gradient: 1e-2 },
+  }
 
 const temperature = 0.9
 const loss: PolicyLoss = { kind: 'policy_gradient', clipLow: 0.2, clipHigh: 0.28, temperature }
