@@ -1,13 +1,16 @@
 /**
  * What the library costs in Chromium: bytes loaded, seconds to the first token and of the default experiment, the page's
  * frames while it trains, memory and processor time. Run it with `tsx bench/browser.ts [--steps N] [--arms a,b] [--seeds
- * 17,18]`; the raw figures go to bench/results/browser.json. Left out, the flags are the default experiment's.
+ * 17,18]`; the raw figures go to bench/results/browser.json, and from there into docs/browser.md, with `--report` without
+ * measuring anew. Left out, the flags are the default experiment's.
  */
 import { readFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { writeJsonAtomic } from '../src/files.ts'
+import { z } from 'zod'
+import { replaceSections } from '../scripts/markdown.ts'
+import { readJsonFile, writeJsonAtomic } from '../src/files.ts'
 import { launch } from '../test/browser/chromium.ts'
 import { openSite } from '../test/browser/site.ts'
 
@@ -16,8 +19,40 @@ const { values } = parseArgs({
     steps: { type: 'string', default: '40' },
     arms: { type: 'string', default: 'baseline,recipe' },
     seeds: { type: 'string', default: '17,18' },
+    report: { type: 'boolean', default: false },
   },
 })
+const path = fileURLToPath(new URL('./results/browser.json', import.meta.url))
+
+const figuresSchema = z.looseObject({
+  settings: z.object({ steps: z.number(), arms: z.array(z.string()), seeds: z.array(z.number()) }),
+  machine: z.object({ processor: z.string(), cores: z.number(), load: z.array(z.number()) }),
+  chromium: z.string(),
+  megabytesInAll: z.number(),
+  seconds: z.object({ firstText: z.number(), experiment: z.number() }),
+  timing: z.object({ jobs: z.record(z.string(), z.object({ trainMinutes: z.number() })) }),
+  processorSeconds: z.number(),
+  framesASecond: z.object({ least: z.number() }),
+  peakMebibytes: z.array(z.number()),
+})
+
+async function writeDocs(): Promise<void> {
+  const one = await readJsonFile(path, figuresSchema)
+  const { settings, machine, seconds } = one
+  const trainings = Object.values(one.timing.jobs).flatMap(({ trainMinutes }) => trainMinutes || [])
+  const longest = (60 * Math.max(...trainings)).toFixed(0)
+  const text =
+    `Chromium ${one.chromium}, headless, on ${machine.cores} cores of an ${machine.processor} (load ${machine.load[0]}): ${one.megabytesInAll.toFixed(1)} MB of page, ` +
+    `runtime and policy, each file loaded once; the first text after ${seconds.firstText.toFixed(1)} s; an experiment of ${settings.arms.length} arms, ` +
+    `${settings.seeds.length} seeds and ${settings.steps} steps in ${(seconds.experiment / 60).toFixed(1)} minutes, ${one.processorSeconds.toFixed(0)} s of processor time, its longest training ${longest} s; ` +
+    `never fewer than ${one.framesASecond.least} frames a second meanwhile; ${Math.max(...one.peakMebibytes)} MiB at most in the process of the page and its workers.`
+  await replaceSections(fileURLToPath(new URL('../docs/browser.md', import.meta.url)), { cost: text })
+}
+
+if (values.report) {
+  await writeDocs()
+  process.exit(0)
+}
 const settings = {
   steps: Number(values.steps),
   arms: values.arms.split(','),
@@ -83,7 +118,8 @@ try {
     },
     peakMebibytes: await Promise.all(renderers.map(({ id }) => peakOf(id))),
   }
-  await writeJsonAtomic(fileURLToPath(new URL('./results/browser.json', import.meta.url)), figures)
+  await writeJsonAtomic(path, figures)
+  await writeDocs()
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)
 } finally {
   await browser.close()
