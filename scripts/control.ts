@@ -8,6 +8,7 @@
  *   npx tsx scripts/control.ts                     takes what is missing, then writes the figures into docs/worlds.md
  *   npx tsx scripts/control.ts --only clues        of one kind
  *   npx tsx scripts/control.ts --minutes 20        stops before an experiment that would start later; goes on when called again
+ *   npx tsx scripts/control.ts --shard 3/16 --lines part.jsonl    a share of them, into a file of its own, and no figures
  *   npx tsx scripts/control.ts --report            the figures again from the lines there are
  *
  * Each experiment is whole, with problems and seeds of its own, and a line of bench/results/control.jsonl when it is
@@ -21,6 +22,7 @@ import { parseArgs } from 'node:util'
 import { own, shared } from '../src/board/sights.ts'
 import { defineExperiment } from '../src/experiment/config.ts'
 import { runExperiment } from '../src/experiment/run.ts'
+import { shardOf } from '../src/record/plan.ts'
 import { clues, cluesReach } from '../src/tasks/clues.ts'
 import { insight, insightReach } from '../src/tasks/insight.ts'
 import { leaveOneOut, readersOnly } from '../src/train/credit/index.ts'
@@ -61,9 +63,9 @@ interface Line {
   seconds: number
 }
 
-const path = 'bench/results/control.jsonl'
+const stored = 'bench/results/control.jsonl'
 
-function readLines(): Line[] {
+function readLines(path: string): Line[] {
   if (!existsSync(path)) return []
   return readFileSync(path, 'utf8')
     .split('\n')
@@ -83,6 +85,8 @@ async function runOne(kind: Kind, number: number): Promise<Line> {
     board: { copies },
     train: { steps },
     seeds,
+    // The same on any machine, and as many at a time as there are cores.
+    engine: { threads: 1 },
   })
   const out = mkdtempSync(join(tmpdir(), 'control-'))
   try {
@@ -154,21 +158,26 @@ const { values } = parseArgs({
     only: { type: 'string' },
     minutes: { type: 'string', default: '1000000' },
     report: { type: 'boolean', default: false },
+    shard: { type: 'string', default: '1/1' },
+    lines: { type: 'string', default: stored },
   },
 })
+const [k, n] = values.shard.split('/').map(Number)
 const deadline = performance.now() + 60_000 * Number(values.minutes)
 if (!values.report) {
-  for (let number = 1; number <= EXPERIMENTS; number++) {
-    for (const kind of kinds) {
-      if (values.only !== undefined && values.only !== kind) continue
-      const done = readLines().some((line) => line.kind === kind && line.number === number)
-      if (done || performance.now() > deadline) continue
-      const line = await runOne(kind, number)
-      await appendFile(path, `${JSON.stringify(line)}\n`)
-      console.log(
-        `${kind} ${number}: ${fixed(line.delta)} [${line.ci95.map(fixed).join(', ')}] ${line.verdict}, ${line.seconds} s`,
-      )
-    }
+  const wanted = Array.from({ length: EXPERIMENTS }, (_, i) => i + 1).flatMap((number) =>
+    kinds
+      .filter((kind) => values.only === undefined || values.only === kind)
+      .map((kind) => ({ kind, number })),
+  )
+  for (const { kind, number } of shardOf(wanted, { k, n })) {
+    const done = readLines(values.lines).some((line) => line.kind === kind && line.number === number)
+    if (done || performance.now() > deadline) continue
+    const line = await runOne(kind, number)
+    await appendFile(values.lines, `${JSON.stringify(line)}\n`)
+    console.log(
+      `${kind} ${number}: ${fixed(line.delta)} [${line.ci95.map(fixed).join(', ')}] ${line.verdict}, ${line.seconds} s`,
+    )
   }
 }
 /** What can be reached, for some dials: nothing here is measured. */
@@ -193,4 +202,6 @@ function reachTables() {
   }
 }
 
-await replaceSections('docs/worlds.md', { ...reachTables(), control: report(readLines()) })
+if (values.lines === stored) {
+  await replaceSections('docs/worlds.md', { ...reachTables(), control: report(readLines(stored)) })
+}
