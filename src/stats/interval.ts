@@ -72,6 +72,12 @@ export function halfWidth(spread: Spread, alpha = 0.05): number {
   return unit * invertDecreasing((x) => pValue(x * unit, spread), alpha)
 }
 
+/**
+ * A number found by a search or an integral, to twelve digits: JavaScript's engines round logarithms and powers each in their
+ * own way, and the same data are to give the same results in a browser as in Node.
+ */
+export const steady = (value: number): number => Number(value.toPrecision(12))
+
 const nodes = new Map<number, { dfOverX: number; weight: number }[]>()
 
 /** df / X at quadrature nodes of X ~ chi-square, their weights adding up to 1. Nodes crowd towards small X, where the integrand's tail is. */

@@ -13,7 +13,15 @@
  */
 
 import { normalCdf, normalOfT } from './distributions.ts'
-import { chiSquareNodes, dfGiven, halfWidth, pValue, type SeedSpread, type Spread } from './interval.ts'
+import {
+  chiSquareNodes,
+  dfGiven,
+  halfWidth,
+  pValue,
+  type SeedSpread,
+  type Spread,
+  steady,
+} from './interval.ts'
 
 /** One difference of the family. */
 export interface Member {
@@ -108,13 +116,13 @@ export function levelOfEach(family: Family, alpha: number): number {
  */
 export function memberP(delta: number, { spread, oneArms }: Member, family: Family): number {
   const alike = familyP(pValue(delta, spread), family)
-  return oneArms ? Math.max(alike, pValue(delta, oneArms)) : alike
+  return steady(oneArms ? Math.max(alike, pValue(delta, oneArms)) : alike)
 }
 
 /** Half the width of a member's interval, `level` being levelOfEach(family, alpha): where memberP falls to alpha. */
 export function memberHalfWidth({ spread, oneArms }: Member, level: number, alpha: number): number {
   const alike = halfWidth(spread, level)
-  return oneArms ? Math.max(alike, halfWidth(oneArms, alpha)) : alike
+  return steady(oneArms ? Math.max(alike, halfWidth(oneArms, alpha)) : alike)
 }
 
 /** A difference, the seeds' part being given. */
