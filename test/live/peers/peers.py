@@ -63,7 +63,7 @@ def adapters(request: dict) -> dict:
     """Saves an adapter of every variant of PEFT's settings; of those to be honoured the logits, as anybody loads them."""
     from peft import PeftModel
 
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "golden"))
     from adapter_variants import HONOURED, REFUSED, adapter_of
 
     base, out, found = load(request["folder"]), Path(request["out"]), {}

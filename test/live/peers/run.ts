@@ -193,7 +193,7 @@ async function thinking(): Promise<void> {
   ])
   const qwen3 = await tokenizerFolder('qwen3')
   const variants = JSON.parse(
-    await readFile(new URL('../../src/tokens/fixtures/variants.json', import.meta.url), 'utf8'),
+    await readFile(new URL('../../../src/tokens/fixtures/variants.json', import.meta.url), 'utf8'),
   ) as { name: string; files: Record<string, unknown>; cases: { arguments: TemplateArguments }[] }[]
   for (const { name, files, cases } of variants) {
     const template = files['chat_template.jinja']
