@@ -9,7 +9,8 @@
  *                                                 long it takes there: about an hour on two cores)
  *   npm run calibrate:training -- --jobs 16       so many experiments at a time, one thread each
  *   npm run calibrate:training -- --minutes 9     stops after so long; the same command goes on
- *   npm run calibrate:training -- --report        the page and the figures again from the lines there are
+ *   npm run calibrate:training -- --report        the page and the figures again from the lines there are, or the page from the
+ *                                                 figures where there are none
  *
  * Each experiment is whole: training and held-out problems of its own, seeds of its own in each arm, its own three
  * evaluations of the base, and the same jobs, evaluations and comparison as a run's. A finished one is a line of the
@@ -398,7 +399,7 @@ ${table(
 
 `
 
-function page(s: Summary): string {
+function page(s: Summary, now: string): string {
   const row = (line: Line) => [
     `${line.number}`,
     `${line.taskSeed}`,
@@ -425,7 +426,7 @@ function page(s: Summary): string {
 
 Written by \`npm run calibrate:training\` (\`bench/calibrate-training.ts\`); every figure also in
 \`bench/results/calibration-training.json\`. Where [calibration.md](calibration.md) simulates scores, these are whole
-experiments with the built-in policy (\`${s.model}\`) in its own settings: real GRPO training, real evaluations of 4 replies
+experiments with the built-in policy (\`${s.model}\`${s.model === now ? '' : `, an earlier one: that of now is \`${now}\``}) in its own settings: real GRPO training, real evaluations of 4 replies
 a problem, ${BASE_RUNS} evaluations of the base. Each has training and held-out problems, training seeds and evaluations of its
 own, so they are independent of one another. On one thread (${s.processors.join('; ')}) an experiment of four equal arms
 took ${s.secondsEach.toFixed(0)} seconds; ${s.minutes.toFixed(0)} minutes of one core in all.
@@ -480,6 +481,12 @@ async function main(): Promise<void> {
   const known = new Map(readLines(values.lines).map((line) => [nameOf(line), line]))
   const all = planned()
   const wanted = values.only ? all.filter((one) => values.only!.split(',').includes(nameOf(one))) : all
+  const now = (await fingerprint(builtInModel)).slice(0, 12)
+  const figures = 'bench/results/calibration-training.json'
+  if (values.report && !existsSync(values.lines)) {
+    writeFileSync('docs/calibration-training.md', page(JSON.parse(readFileSync(figures, 'utf8')), now))
+    return
+  }
   const left = values.report ? [] : wanted.filter((one) => !known.has(nameOf(one)))
   if (left.length > 0) {
     process.stderr.write(
@@ -497,8 +504,8 @@ async function main(): Promise<void> {
   const summary = summarise(found)
   mkdirSync('bench/results', { recursive: true })
   mkdirSync('docs', { recursive: true })
-  writeFileSync('bench/results/calibration-training.json', `${JSON.stringify(summary, null, 2)}\n`)
-  writeFileSync('docs/calibration-training.md', page(summary))
+  writeFileSync(figures, `${JSON.stringify(summary, null, 2)}\n`)
+  writeFileSync('docs/calibration-training.md', page(summary, now))
 }
 
 if (process.argv.includes('--worker')) work()
