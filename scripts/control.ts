@@ -33,12 +33,12 @@ type Kind = (typeof kinds)[number]
 
 const EXPERIMENTS = 20
 const SEEDS = 3
-const sizes = { train: 256, holdout: 60 }
+const sizes = { train: 256, holdout: 120 }
 const copies = 4
 const steps = 40
 
 const dials = { parts: 2, overlap: false, most: 20 }
-const range = 12
+const range = 6
 
 /** Pass@1 of the best reader of each board whose writers do their best, counted out. */
 const reach: Record<Kind, { own: number; shared: number }> = {

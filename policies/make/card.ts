@@ -56,6 +56,26 @@ function figureRows(figures: readonly Figures[]): string {
   ].join('\n')
 }
 
+/** What differs between the parts of training. */
+function partRows({ parts }: Recipe): string {
+  return [
+    "| steps | learning rate, after warm-up of | chats | of them a reader's | what is new |",
+    '|---|---|---|---|---|',
+    ...parts.map((part, i) => {
+      const before = parts[i - 1]
+      const isNew = [
+        before &&
+          before.words !== part.words &&
+          'readers of word problems guess less and go on from posts more',
+        before &&
+          before.insight.asks !== part.insight.asks &&
+          'readers of `insight` repeat the total before they judge a sum',
+      ].filter(Boolean)
+      return `| ${part.steps} | ${part.learningRate}, ${part.warmup} | ${shares(part.worlds)} | ${percent(part.readers)} | ${isNew.join('; ')} |`
+    }),
+  ].join('\n')
+}
+
 function lossRows(log: readonly LogLine[]): string {
   const every = Math.max(1, Math.round(log.length / 10))
   const shown = log.filter((_, i) => (i + 1) % every === 0 || i === log.length - 1)
@@ -91,9 +111,11 @@ export function modelCard({ recipe, config, state, figures, bytes }: CardFacts):
     (sum, shape) => sum + shape.reduce((product, size) => product * size, 1),
     0,
   )
-  const [first, last] = recipe.parts
+  const [first] = recipe.parts
+  const last = recipe.parts[recipe.parts.length - 1]
+  const steps = recipe.parts.reduce((sum, part) => sum + part.steps, 0)
   const [told] = wordProblemsOf('corpus', 2, 1, 1)
-  const { steps, num, few, most } = levels[2]
+  const level = levels[2]
   const asked = (text: string) => (chat: Chat) => chat.messages[0].content.includes(text)
   const read = (text: string) => (chat: Chat) =>
     asked(text)(chat) && asked('Note 4:')(chat) && !asked('Note 5:')(chat)
@@ -129,13 +151,15 @@ identifies a problem puts 70% of all problems into that slice, 20% into the one 
 the held-out one. So it has seen neither an experiment's training problems nor its held-out ones. Word problems are
 identified by their arithmetic, whatever the story and the names; \`clues\` and \`insight\` by all that they tell.
 
-From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`): ${shares(first.worlds)} in the first
-part of training, ${shares(last.worlds)} in the last. A reader's are ${percent(first.readers)} of each world's, and then
-${percent(last.readers)}; the others are a writer's. A reader's board has ${shares(postShares)} posts; "other" is any number up to
+From a problem come chats in exactly the experiment's form (\`src/board/prompts.ts\`), in ${recipe.parts.length} parts, the optimiser anew in each:
+
+${partRows(recipe)}
+
+Chats of a world that are not a reader's are a writer's. A reader's board has ${shares(postShares)} posts; "other" is any number up to
 eight, and a quarter of the boards hold replies of an earlier round among them, for protocols with more rounds.
 
-**word-problems**: ${stories.length} stories, three quarters of them of level 2 (${steps[0]} to ${steps[1]} steps, quantities of ${num[0]} to ${num[1]}, multipliers of 2 to
-${few}, no value above ${most}) and a quarter of level 1. A writer's styles: ${shares(words.writerStyles)}. A reader's:
+**word-problems**: ${stories.length} stories, three quarters of them of level 2 (${level.steps[0]} to ${level.steps[1]} steps, quantities of ${level.num[0]} to ${level.num[1]}, multipliers of 2 to
+${level.few}, no value above ${level.most}) and a quarter of level 1. A writer's styles: ${shares(words.writerStyles)}. A reader's:
 ${shares(last.words.readers)}; and where half of the posts break off, or more: ${shares(last.words.lost)}.
 Every answer is right and worked out from the question. A problem, and its solution told and directly:
 
@@ -169,10 +193,10 @@ A text that goes beyond its limit is learned up to it, so that the policy is cut
 
 ## How it was trained
 
-From scratch, every weight, with the built-in engine, in two parts of ${first.steps} and ${last.steps} steps of about
-${Math.round(state.tokens / (first.steps + last.steps) / 100) * 100} tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first ${percent(first.writersOnly)} of the first on writers' chats alone, which are short and teach the most
-arithmetic a second. AdamW (${recipe.adam.beta1}, ${recipe.adam.beta2}), no weight decay, gradient norm clipped at ${recipe.adam.maxGradNorm}, learning rate ${first.learningRate}, in the last part
-${last.learningRate}, after ${first.warmup} and ${last.warmup} steps of warm-up, then falling linearly to 0. Seed ${recipe.seed}. It took
+From scratch, every weight, with the built-in engine, in ${steps} steps of about
+${Math.round(state.tokens / steps / 100) * 100} tokens (${(state.tokens / 1e6).toFixed(1)} M in all), the first ${percent(first.writersOnly)} of the first part on writers' chats alone, which are short and teach the most
+arithmetic a second. AdamW (${recipe.adam.beta1}, ${recipe.adam.beta2}), no weight decay, gradient norm clipped at ${recipe.adam.maxGradNorm}, each part's
+learning rate falling linearly to 0 after its warm-up. Seed ${recipe.seed}. It took
 ${(state.seconds / 60).toFixed(0)} minutes on ${recipe.threads} cores. \`training-log.jsonl\` has the whole curve:
 
 ${lossRows(state.log)}

@@ -57,7 +57,7 @@ const worlds: readonly World[] = [
     name: 'insight',
     task: insight({ train: 0, holdout: 240 }),
     carries: (note) => carriesTrial(note),
-    reach: { own: insightReach({ range: 12 }, 1), shared: insightReach({ range: 12 }, copies) },
+    reach: { own: insightReach({ range: 6 }, 1), shared: insightReach({ range: 6 }, copies) },
   },
 ]
 

@@ -11,6 +11,21 @@ interface Part extends Lesson {
   warmup: number
 }
 
+/** What readers of word problems do once they can: guess less, and go on from what a post has. */
+const practised: Lesson['words'] = {
+  readers: [
+    ['continued', 0.55],
+    ['told', 0.28],
+    ['direct', 0.17],
+  ],
+  lost: [
+    ['continued', 0.33],
+    ['told', 0.23],
+    ['direct', 0.17],
+    ['ramble', 0.27],
+  ],
+}
+
 const parts: readonly Part[] = [
   {
     steps: 3900,
@@ -39,6 +54,7 @@ const parts: readonly Part[] = [
         ['ramble', 0.27],
       ],
     },
+    insight: { asks: false },
   },
   {
     steps: 1600,
@@ -53,19 +69,25 @@ const parts: readonly Part[] = [
       ['sums', 0.03],
     ],
     readers: 0.7,
-    words: {
-      readers: [
-        ['continued', 0.55],
-        ['told', 0.28],
-        ['direct', 0.17],
-      ],
-      lost: [
-        ['continued', 0.33],
-        ['told', 0.23],
-        ['direct', 0.17],
-        ['ramble', 0.27],
-      ],
-    },
+    words: practised,
+    insight: { asks: false },
+  },
+  {
+    steps: 800,
+    writersOnly: 0,
+    chats: { writers: 0, everyone: 22 },
+    learningRate: 1e-3,
+    warmup: 50,
+    worlds: [
+      ['words', 0.3],
+      ['clues', 0.12],
+      ['insight', 0.52],
+      ['sums', 0.02],
+      ['checks', 0.04],
+    ],
+    readers: 0.7,
+    words: practised,
+    insight: { asks: true },
   },
 ]
 

@@ -95,13 +95,13 @@ export function insightReach({ range }: InsightDials, notes: number): number {
 }
 
 /**
- * The task: `train` and `holdout` problems, each with one answer among `range` sums (12 unless told).
+ * The task: `train` and `holdout` problems, each with one answer among `range` sums (6 unless told).
  *
  * @throws UserError for a dial that cannot be.
  */
 export function insight(options: Partial<Sizes & InsightDials> & { seed?: number } = {}): Task {
   const { train = referenceSizes.train, holdout = referenceSizes.holdout, seed = 0 } = options
-  const { range = 12 } = options
+  const { range = 6 } = options
   checkSizes({ train, holdout })
   if (!Number.isInteger(range) || range < 2 || range > mostSums) {
     throw new UserError(`range is ${range}: give a whole number of 2 to ${mostSums}.`)

@@ -6,7 +6,7 @@
 import { notePrompt, readPrompt } from '../../../src/board/prompts.ts'
 import type { Random } from '../../../src/random.ts'
 import { type InsightProblem, insightProblem, trial } from '../../../src/tasks/insight.ts'
-import { pickShare, type Shares, type World } from './types.ts'
+import { type Lesson, pickShare, type Shares, type World } from './types.ts'
 
 export const writerStyles: Shares<'tried' | 'guess' | 'ramble'> = [
   ['tried', 0.5],
@@ -54,12 +54,12 @@ interface Seen {
   shown: boolean
 }
 
-function seenIn(post: string, { sums, total }: InsightProblem): Seen {
+function seenIn(post: string, { sums }: InsightProblem): Seen {
   const number = Number(/\\boxed\{(\d+)\}/.exec(post)?.[1] ?? Number.NaN)
   const sum = sums[number - 1]
   return {
     number,
-    shown: sum !== undefined && (post.includes(trial(sum)) || post.includes(`${total}, yes.`)),
+    shown: sum !== undefined && (post.includes(trial(sum)) || post.includes('yes.')),
   }
 }
 
@@ -67,14 +67,20 @@ function seenIn(post: string, { sums, total }: InsightProblem): Seen {
  * A reply of one who read `posts`: the first sum that is shown to fit is the answer, or `fresh` is tried where none is.
  * A bare guess tells a reader nothing.
  */
-function reply(problem: InsightProblem, posts: readonly Seen[], fresh: number, rng: Random): string {
-  const { sums, number } = problem
+function reply(
+  problem: InsightProblem,
+  posts: readonly Seen[],
+  fresh: number,
+  { asks }: Lesson['insight'],
+  rng: Random,
+): string {
+  const { sums, number, total } = problem
   const fits = posts.findIndex((post) => post.shown && post.number === number)
   if (pickShare(readerStyles, rng) === 'direct') return boxed(fits < 0 ? fresh : number)
   const lines = posts.slice(0, fits < 0 ? posts.length : fits + 1).map((post, i) => {
     if (!post.shown) return `Note ${i + 1}: nothing.`
     const [a, b] = sums[post.number - 1]
-    return `Note ${i + 1}: ${a + b}, ${post.number === number ? 'yes' : 'no'}.`
+    return `Note ${i + 1}: ${a + b}, ${asks ? `${total}? ` : ''}${post.number === number ? 'yes' : 'no'}.`
   })
   return [...lines, fits < 0 ? tried(problem, fresh) : boxed(number)].join('\n')
 }
@@ -87,7 +93,7 @@ export const insight: World = {
   },
 
   /** A post is right more often than by chance, so that readers learn to see it. */
-  reader(rng, kinds, cut) {
+  reader(rng, kinds, cut, { insight: style }) {
     const problem = draw(rng)
     const range = problem.sums.length
     const rightness = 0.4 * rng.next()
@@ -96,14 +102,14 @@ export const insight: World = {
       if (kind === 'note') return cut.note(note(problem, number, rng))
       // The one note that it read is not on this board.
       const read = number === problem.number ? number : 1 + rng.int(range)
-      return cut.reply(reply(problem, [{ number: read, shown: true }], number, rng))
+      return cut.reply(reply(problem, [{ number: read, shown: true }], number, style, rng))
     })
     const seen = posts.map((post) => seenIn(post, problem))
     const shown = new Set(seen.filter((post) => post.shown).map(({ number }) => number))
     const untried = Array.from({ length: range }, (_, i) => 1 + i).filter((n) => !shown.has(n))
     // Where all were tried, one was right, and no other is asked for.
     if (untried.length === 0) untried.push(problem.number)
-    const draws = [0, 1].map(() => reply(problem, seen, rng.pick(untried), rng))
+    const draws = [0, 1].map(() => reply(problem, seen, rng.pick(untried), style, rng))
     return { messages: readPrompt(problem.question, posts), replies: [...new Set(draws)], limit: 'reply' }
   },
 }

@@ -31,6 +31,10 @@ export interface Lesson {
     /** Before posts of which half break off, or more: some then say everything again, and run out of room. */
     lost: Shares<'continued' | 'told' | 'direct' | 'ramble'>
   }
+  insight: {
+    /** Whether a reader repeats the total before it says whether a note's sum makes it: `78, 73? no.` and not `78, no.` */
+    asks: boolean
+  }
 }
 
 /** A world's chats: pure functions of the stream they draw from. */

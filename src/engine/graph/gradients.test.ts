@@ -4,7 +4,7 @@ import { compile, floatData, floats, int64s, type Value, type Values } from '../
 import { emit } from './emit.ts'
 import { differentiable, gradients } from './gradients.ts'
 import * as ops from './ops.ts'
-import { blockedAttention, chunkedLogprobs, widenedProduct } from './recompute.ts'
+import { adaptedProduct, blockedAttention, chunkedLogprobs, widenedProduct } from './recompute.ts'
 import { constant, differentiatedAs, input, type Tensor } from './tensor.ts'
 
 /** A program of float inputs to check, with the values to check it at. */
@@ -121,7 +121,7 @@ const cases: Record<string, Case> = {
         )
         return ops.reshape(constant(rows), [1, 1, 2, seen])
       })
-      const one = blockedAttention(q1, k1, ops.mul(k1, k1), masks, 0.7)
+      const one = blockedAttention(q1, k1, ops.mul(k1, k1), masks, 0.7, true)
       const two = blockedAttention(q2, k2, ops.reshape(v, [2, 1, 6, 4]), masks, 1.3)
       return ops.add(ops.reduceSum(one, [1, 4]), ops.reduceSum(two, [2, 4]))
     },
@@ -146,6 +146,15 @@ const cases: Record<string, Case> = {
         'float16',
       )
       return widenedProduct(a, ops.reshape(weight, [4, 5]))
+    },
+  },
+  'a product with a weight that an adapter is folded into': {
+    covers: [],
+    inputs: { x: [2, 3, 5], a: [2, 5], b: [4, 2] },
+    build: ({ x, a, b }) => {
+      const weight = constant(Array.from({ length: 20 }, (_, i) => Math.sin(3 * i)))
+      const folded = ops.add(ops.reshape(weight, [4, 5]), ops.matmul(b, a, { scale: 0.7 }))
+      return adaptedProduct(x, folded, { a, b }, 0.7)
     },
   },
   'a value used twice': {

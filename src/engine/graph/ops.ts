@@ -133,14 +133,18 @@ export function reshapeLike(a: Tensor, like: Tensor): Tensor {
   return apply('Reshape', [a, shape], [{ shape: like.shape, dtype: a.dtype }])[0]
 }
 
-/** [..., n] as [all rows, n]. */
+/** [..., n] as [all rows, n]; not differentiable where n is a name. */
 export function flatten(a: Tensor): Tensor {
   if (a.shape.length === 2) return a
   const rows = a.shape.slice(0, -1)
   const count = rows.every((dim) => typeof dim === 'number')
     ? rows.reduce<number>((product, dim) => product * Number(dim), 1)
     : rows.filter((dim) => dim !== 1).join('*')
-  return reshape(a, [count, a.shape[a.shape.length - 1]])
+  const shape = [count, a.shape[a.shape.length - 1]]
+  // With two sizes to work out, a reshape does not do.
+  if (typeof shape[1] === 'string')
+    return apply('Flatten', [a], [{ shape, dtype: a.dtype }], { axis: rows.length })[0]
+  return reshape(a, shape)
 }
 
 export function transpose(a: Tensor, permutation: readonly number[]): Tensor {
@@ -249,10 +253,15 @@ export function rotary(x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor): 
   )[0]
 }
 
-/** [from, to) of the last axis, counted from the end where negative; not differentiable: it is for sampling. */
-export function sliceLast(a: Tensor, from: number, to: number, size: Dim): Tensor {
+/**
+ * [from, to) of the last axis, counted from the end where negative, or by an int64 tensor [1]; not differentiable: it is
+ * for sampling.
+ */
+export function sliceLast(a: Tensor, from: number | Tensor, to: number | Tensor, size: Dim): Tensor {
   const shape = [...a.shape.slice(0, -1), size]
-  const bounds = [[from], [to], [-1]].map((value) => constant(value, 'int64'))
+  const bounds = [from, to, -1].map((bound) =>
+    typeof bound === 'number' ? constant([bound], 'int64') : bound,
+  )
   return apply('Slice', [a, ...bounds], [{ shape, dtype: a.dtype }])[0]
 }
 

@@ -13,7 +13,8 @@ import { constant, type Dim, differentiatedAs, type Tensor } from './tensor.ts'
  *
  * query [batch, kvHeads, group, time, headDim], key and value [batch, kvHeads, time, headDim]; of `masks` each is a
  * block's, [batch or 1, 1, time / blocks, time up to the block's end], in the type that the softmax is computed in. The
- * number of blocks divides the time. The result is as the query.
+ * number of blocks divides the time. The result is as the query. `keeps`: shares are kept for backward, which takes more
+ * memory and less time.
  */
 export function blockedAttention(
   query: Tensor,
@@ -21,6 +22,7 @@ export function blockedAttention(
   value: Tensor,
   masks: readonly Tensor[],
   scale: number,
+  keeps = false,
 ): Tensor {
   const blocks = masks.length
   const [batch, kvHeads, group, time, headDim] = query.shape
@@ -45,11 +47,11 @@ export function blockedAttention(
   }
   const scaled = byBlock(ops.mul(query, factor))
   const [keys, values] = [upToBlock(key, blocks), upToBlock(value, blocks)]
+  const first = scaled.map((q, block) => shares(q, keys[block], block))
   const mixed = joined(
-    scaled.map((q, block) => {
-      const seen = keys[block].shape[2]
-      return ops.matmul(stacked(ops.cast(shares(q, keys[block], block), value.dtype), seen), values[block])
-    }),
+    first.map((share, block) =>
+      ops.matmul(stacked(ops.cast(share, value.dtype), keys[block].shape[2]), values[block]),
+    ),
   )
   return differentiatedAs(mixed, [query, key, value], (gradient) => {
     // What the softmax takes off each row: the sum of shares times their gradients is that of results times theirs.
@@ -59,7 +61,7 @@ export function blockedAttention(
     const scaledKeys = upToBlock(ops.mul(key, factor), blocks)
     const found = byBlock(gradient).map((g, block) => {
       const seen = keys[block].shape[2]
-      const share = shares(plain[block], scaledKeys[block], block)
+      const share = keeps ? first[block] : shares(plain[block], scaledKeys[block], block)
       const ofShare = ops.cast(perHead(ops.matmul(g, values[block], { transposeB: true }), seen), share.dtype)
       const sum = ops.cast(perHead(sums[block], 1), share.dtype)
       const ofScore = stacked(ops.cast(ops.mul(share, ops.sub(ofShare, sum)), query.dtype), seen)
@@ -158,4 +160,26 @@ export function chunkedLogprobs(
 export function widenedProduct(x: Tensor, weight: Tensor): Tensor {
   const y = ops.matmul(x, ops.cast(ops.transpose(weight, [1, 0]), x.dtype))
   return differentiatedAs(y, [x], (gradient) => [ops.matmul(gradient, ops.cast(weight, x.dtype))])
+}
+
+/**
+ * x weight^T where `weight` [out, in] has an adapter folded in: W + scale * b a, with a [rank, in] and b [out, rank].
+ * Differentiated with respect to x, a and b: by thin products of the rank's width, and none for the whole weight.
+ */
+export function adaptedProduct(
+  x: Tensor,
+  weight: Tensor,
+  { a, b }: { a: Tensor; b: Tensor },
+  scale: number,
+): Tensor {
+  const y = ops.matmul(x, weight, { transposeB: true })
+  return differentiatedAs(y, [x, a, b], (gradient) => {
+    const [rows, flat] = [ops.flatten(gradient), ops.flatten(x)]
+    const first = { transposeA: true, scale }
+    return [
+      ops.matmul(gradient, weight),
+      ops.matmul(ops.matmul(rows, b), flat, first),
+      ops.matmul(rows, ops.matmul(flat, a, { transposeB: true }), first),
+    ]
+  })
 }

@@ -30,7 +30,7 @@ export interface Limits extends PackOptions {
   decodeBatch: number
   /** Prompt tokens, padding included, computed together in one lane. */
   prefillTokens: number
-  /** For sampling and scoring, LoRA is folded into a copy of the projections, or kept beside them. */
+  /** LoRA is folded into a copy of the projections, or kept beside them. */
   folds: boolean
   /** A lane keeps a second copy of the base's weights, packed once for sampling steps instead of anew in each. */
   packsSteps: boolean
@@ -86,6 +86,7 @@ export function openBase(
     weights: arrays,
     threads: limits.threadsPerLane,
     prefillTokens: limits.prefillTokens,
+    folds: limits.folds,
     packsSteps: limits.packsSteps,
     // The rotary operator wants tables as long as a row, though a packed row's positions never pass the context.
     rotaryLength: Math.max(config.contextLength, limits.rowLimit),

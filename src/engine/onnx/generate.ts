@@ -1,13 +1,14 @@
 /**
- * Sampling with a key-value cache, in one lane. Each prompt is computed once; its cache is copied to every sample of
- * it. Rows of a batch may have different lengths, and a finished row leaves the batch at once.
+ * Sampling with a key-value cache, in one lane. Each prompt is computed once, and its keys and values are held and read
+ * once for all samples of it; what is sampled has a cache beside. Rows of a batch may have different lengths, and a
+ * finished row leaves the batch at once.
  */
 import { UserError } from '../../errors.ts'
 import { type Random, random } from '../../random.ts'
 import type { ModelConfig } from '../checkpoint/config.ts'
 import type { Completion, Drawn, SampleOptions, SampleRequest } from '../contract.ts'
 import { MASKED } from './model.ts'
-import { cacheKey, cacheValue } from './programs.ts'
+import { cacheKey, cacheValue, promptKey, promptValue } from './programs.ts'
 import { draw } from './sample.ts'
 import {
   floatData,
@@ -42,12 +43,23 @@ interface Slot {
   /** Which completion it is. */
   request: number
   sample: number
-  /** Tokens in the cache. */
+  /** Its row of the batch. */
+  row: number
+  prompt: Prompt
+  /** Tokens in its own cache: those sampled, but for the last. */
   length: number
   /** The token to feed next. */
   token: number
   random: Random
   completion: Completion
+}
+
+/** A prompt with samples on their way. */
+interface Prompt {
+  length: number
+  /** Its row of the prompts' cache. */
+  row: number
+  slots: Slot[]
 }
 
 /** All samples of the given requests, decoded together. */
@@ -57,22 +69,27 @@ export async function generate(
   sampling: Sampling,
 ): Promise<Completion[][]> {
   const { config } = context
-  const groups = requests.map(({ prompt, seeds }, request) =>
-    seeds.map(
+  const groups = requests.map(({ prompt, seeds }, request) => {
+    const shared: Prompt = { length: prompt.length, row: 0, slots: [] }
+    return seeds.map(
       (seed, sample): Slot => ({
         request,
         sample,
-        length: prompt.length,
+        row: 0,
+        prompt: shared,
+        length: 0,
         token: 0,
         random: random('sample', seed),
         completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
       }),
-    ),
-  )
+    )
+  })
   const temperature = scalar(sampling.temperature)
+  const asked = requests.filter(({ seeds }) => seeds.length > 0)
+  const longest = Math.max(...asked.map(({ prompt }) => prompt.length))
+  const prefix = openCache(config, asked.length, longest, longest)
   const samples = groups.reduce((sum, group) => sum + group.length, 0)
-  const longest = Math.max(...requests.map(({ prompt }) => prompt.length))
-  const cache = openCache(config, samples, longest, longest + sampling.maxTokens)
+  const own = openCache(config, samples, WINDOW_GROWTH, sampling.maxTokens)
 
   let drawn: Drawn[] = []
   const tell = (newTokens: number) => {
@@ -96,65 +113,76 @@ export async function generate(
   }
 
   const live: Slot[] = []
+  const prompts: Prompt[] = []
   for (const batch of promptBatches(requests, context.prefillTokens)) {
     await context.check()
-    const { logprobs, cache: prompts } = await runPrompts(
+    const { logprobs, cache } = await runPrompts(
       context,
       batch.map((i) => requests[i].prompt),
       temperature,
     )
     batch.forEach((request, row) => {
-      for (const slot of groups[request]) {
-        if (advance(slot, logprobs, row)) continue
-        copyRow(config, prompts, row, cache, live.length, slot.length)
-        live.push(slot)
-      }
+      const going = groups[request].filter((slot) => !advance(slot, logprobs, row))
+      if (going.length === 0) return
+      const { prompt } = going[0]
+      prompt.row = prompts.length
+      prompt.slots = going
+      copyRow(config, cache, row, prefix, prompt.row, prompt.length)
+      prompts.push(prompt)
+      for (const slot of going) slot.row = live.push(slot) - 1
     })
     tell(batch.reduce((sum, request) => sum + groups[request].length, 0))
   }
 
-  let feeds: Record<string, Value> | null = null
+  let feeds: StepFeeds | null = null
   while (live.length > 0) {
     await context.check()
     const batch = live.length
-    if (live.some((slot) => slot.length === cache.window)) {
-      growWindow(config, cache, live)
+    if (live.some((slot) => slot.length === own.window)) {
+      growWindow(config, own, live)
       feeds = null
     }
-    feeds ??= cacheFeeds(config, cache, batch)
+    feeds ??= stepFeeds(config, prefix, prompts, own, live)
     const outputs = await context.step.run([
       {
-        ...feeds,
+        ...feeds.values,
         tokens: int32s(
           live.map((slot) => slot.token),
           [batch, 1],
         ),
         positions: int64s(
-          live.map((slot) => slot.length),
+          live.map(({ prompt, length }) => prompt.length + length),
           [batch, 1],
         ),
-        mask: stepMask(live, cache.window),
         temperature,
       },
       ...context.values,
     ])
-    appendNew(config, cache, live, outputs)
+    appendNew(config, own, live, outputs)
+    feeds.show()
     const logprobs = floatData(outputs.logprobs)
-    const finished: number[] = []
-    live.forEach((slot, row) => {
+    const finished = live.filter((slot) => {
       slot.length++
-      if (advance(slot, logprobs, row)) finished.push(row)
+      return advance(slot, logprobs, slot.row)
     })
     tell(batch)
     if (finished.length > 0) feeds = null
     // From the back, so that the row moved into a hole is never itself finished.
-    for (const row of finished.reverse()) {
-      const last = live.length - 1
-      if (row !== last) {
-        copyRow(config, cache, last, cache, row, live[last].length)
-        live[row] = live[last]
+    for (const slot of finished.reverse()) {
+      const last = live.pop() as Slot
+      if (last !== slot) {
+        copyRow(config, own, last.row, own, slot.row, last.length)
+        last.row = slot.row
+        live[last.row] = last
       }
-      live.pop()
+      const { prompt } = slot
+      prompt.slots.splice(prompt.slots.indexOf(slot), 1)
+      if (prompt.slots.length > 0) continue
+      const moved = prompts.pop() as Prompt
+      if (moved === prompt) continue
+      copyRow(config, prefix, moved.row, prefix, prompt.row, moved.length)
+      moved.row = prompt.row
+      prompts[moved.row] = moved
     }
   }
   return groups.map((group) => group.map(({ completion }) => completion))
@@ -193,11 +221,12 @@ interface KeyValueCache {
 /** Positions that a window grows by: as long as the longest live row needs, and rarely laid out anew. */
 const WINDOW_GROWTH = 32
 
-function openCache(config: ModelConfig, rows: number, longest: number, limit: number): KeyValueCache {
-  const most = Math.ceil((limit - longest) / WINDOW_GROWTH) * WINDOW_GROWTH + longest
-  const size = rows * config.kvHeads * most * config.headDim
+/** Room for windows of up to `most`, beginning with `window`. */
+function openCache(config: ModelConfig, rows: number, window: number, most: number): KeyValueCache {
+  const grown = window + Math.ceil(Math.max(0, most - window) / WINDOW_GROWTH) * WINDOW_GROWTH
+  const size = rows * config.kvHeads * grown * config.headDim
   const arrays = Array.from({ length: 2 * config.layers }, () => new Float32Array(size))
-  return { window: longest + WINDOW_GROWTH, arrays }
+  return { window, arrays }
 }
 
 /** Lays the rows out for a longer window, in place. */
@@ -257,33 +286,83 @@ function appendNew(
   })
 }
 
-/** The first `batch` rows of the cache, read in place, and the rows to give log-probabilities for. */
-function cacheFeeds(
-  { kvHeads, headDim }: ModelConfig,
-  cache: KeyValueCache,
-  batch: number,
-): Record<string, Value> {
-  const dims = [batch, kvHeads, cache.window, headDim]
-  const size = batch * kvHeads * cache.window * headDim
-  const feeds: Record<string, Value> = {
+/** What a step reads beside its tokens, as long as the same samples are on their way in the same window. */
+interface StepFeeds {
+  values: Record<string, Value>
+  /** Shows each sample the position that its next token's keys and values are written to. */
+  show(): void
+}
+
+/** The caches' rows, read in place; which samples ask which prompt; what each may see (`model.StepCache`). */
+function stepFeeds(
+  { heads, kvHeads, headDim, layers }: ModelConfig,
+  prefix: KeyValueCache,
+  prompts: readonly Prompt[],
+  own: KeyValueCache,
+  live: readonly Slot[],
+): StepFeeds {
+  const group = heads / kvHeads
+  const batch = live.length
+  const most = Math.max(...prompts.map(({ slots }) => slots.length))
+  const asked = most * group
+  const columns = prefix.window + own.window + 1
+  const asks = new Int32Array(prompts.length * kvHeads * asked)
+  const places = new Int32Array(batch * heads)
+  const mask = new Float32Array(prompts.length * asked * columns)
+  /** For each row of the batch, where its first line of the mask ends that of the prompt. */
+  const starts = new Int32Array(batch)
+  prompts.forEach(({ slots, length }, p) => {
+    for (let s = 0; s < most; s++) {
+      // Where a prompt has fewer samples than another, its first asks again, and nobody looks at the answer.
+      const slot = slots[s] ?? slots[0]
+      for (let head = 0; head < kvHeads; head++) {
+        for (let g = 0; g < group; g++) {
+          const query = (slot.row * kvHeads + head) * group + g
+          const place = (p * kvHeads + head) * asked + s * group + g
+          asks[place] = query
+          if (s < slots.length) places[query] = place
+        }
+      }
+      const line = (p * asked + s * group) * columns
+      if (s < slots.length) starts[slot.row] = line + prefix.window
+      for (let g = 0; g < group; g++) {
+        const from = line + g * columns
+        mask.fill(MASKED, from + length, from + prefix.window)
+        mask.fill(MASKED, from + prefix.window + slot.length, from + columns - 1)
+      }
+    }
+  })
+  const values: Record<string, Value> = {
     rows: int32s(
       Int32Array.from({ length: batch }, (_, row) => row),
       [batch],
     ),
+    asks: int32s(asks, [prompts.length, kvHeads, asked]),
+    places: int32s(places, [batch, kvHeads, group]),
+    prefix: int64s([prefix.window], [1]),
+    mask: floats(mask, [prompts.length, 1, asked, columns]),
   }
-  cache.arrays.forEach((array, a) => {
-    feeds[cacheName(a)] = floats(array.subarray(0, size), dims)
-  })
-  return feeds
-}
-
-function stepMask(live: readonly Slot[], window: number): Value {
-  const columns = window + 1
-  const mask = new Float32Array(live.length * columns)
-  live.forEach(({ length }, row) => {
-    mask.fill(MASKED, row * columns + length, row * columns + window)
-  })
-  return floats(mask, [live.length, 1, 1, columns])
+  const rowsOf = (cache: KeyValueCache, array: number, rows: number): Value =>
+    floats(cache.arrays[array].subarray(0, rows * kvHeads * cache.window * headDim), [
+      rows,
+      kvHeads,
+      cache.window,
+      headDim,
+    ])
+  for (let layer = 0; layer < layers; layer++) {
+    values[promptKey(layer)] = rowsOf(prefix, 2 * layer, prompts.length)
+    values[promptValue(layer)] = rowsOf(prefix, 2 * layer + 1, prompts.length)
+    values[cacheKey(layer)] = rowsOf(own, 2 * layer, batch)
+    values[cacheValue(layer)] = rowsOf(own, 2 * layer + 1, batch)
+  }
+  return {
+    values,
+    show() {
+      for (const { row, length } of live) {
+        for (let g = 0; g < group; g++) mask[starts[row] + g * columns + length] = 0
+      }
+    },
+  }
 }
 
 async function runPrompts(

@@ -20,6 +20,10 @@ import {
 } from './sequences.ts'
 import { compile, floats, type Program, type Values } from './session.ts'
 
+/** Blocks of positions that attention goes by: of what no position may see, four leave out three quarters. */
+const BLOCKS = 4
+const inBlocks = (size: number) => Math.ceil(size / BLOCKS) * BLOCKS
+
 export interface NamedArray {
   name: string
   shape: readonly number[]
@@ -32,6 +36,8 @@ export interface LaneOptions {
   /** Threads inside each operator. */
   threads: number
   prefillTokens: number
+  /** Whether an adapter is folded into the weights in training. */
+  folds: boolean
   /** Keeps a second copy of the weights that steps multiply by, packed once for that instead of anew in each step. */
   packsSteps: boolean
   /** Positions that the rotary tables must hold. */
@@ -174,17 +180,22 @@ export function openLane(options: LaneOptions): Lane {
     async score(job) {
       const { adapter, batches, temperature } = job
       const scoring = await program('score', adapter, () =>
-        sequenceProgram(config, { adapter, trained: 'none' }),
+        sequenceProgram(config, { adapter, trained: 'none' }, { blocks: BLOCKS }),
       )
-      return scoreBatches(scoring, valuesOf(job), batches, temperature)
+      return scoreBatches(scoring, valuesOf(job), batches, temperature, inBlocks)
     },
     async train(job) {
       const { adapter, batches, loss } = job
-      const trained = adapter ? 'adapter' : 'all'
       const training = await program(`train ${loss}`, adapter, () =>
-        sequenceProgram(config, { adapter, trained, loss }),
+        adapter
+          ? sequenceProgram(
+              config,
+              { adapter, trained: 'adapter', folded: options.folds, loss },
+              { blocks: BLOCKS },
+            )
+          : sequenceProgram(config, { trained: 'all', loss }),
       )
-      return trainBatches(training, valuesOf(job), batches, job)
+      return trainBatches(training, valuesOf(job), batches, job, adapter && inBlocks)
     },
   }
 }

@@ -6,7 +6,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/folder.ts'
 import * as ops from '../graph/ops.ts'
-import { blockedAttention, widenedProduct } from '../graph/recompute.ts'
+import { adaptedProduct, blockedAttention, widenedProduct } from '../graph/recompute.ts'
 import { constant, type DType, input, type Shape, type Tensor } from '../graph/tensor.ts'
 
 /**
@@ -170,6 +170,21 @@ export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, sc
   }
 }
 
+/** The same by one product with the folded weight, in single precision; only `x` and the adapter are differentiated. */
+export function foldedLinear(
+  config: ModelConfig,
+  weight: Parameters,
+  pair: (name: string) => AdapterPair,
+  scale: number,
+): Linear {
+  const shapes = weightShapes(config)
+  return (x, name) => {
+    const folded = foldedWeight(weight(`${name}.weight`), pair(name), scale)
+    const y = adaptedProduct(x, folded, pair(name), scale)
+    return shapes.has(`${name}.bias`) ? ops.add(y, weight(`${name}.bias`)) : y
+  }
+}
+
 /** The weight that does the same as the base's with the adapter beside it: W + scale * B A. */
 export function foldedWeight(weight: Tensor, { a, b }: AdapterPair, scale: number): Tensor {
   return ops.add(weight, ops.matmul(b, a, { scale }))
@@ -263,17 +278,18 @@ export function fullAttention(
   })
 }
 
-/** The same by blocks of positions, for a GPU's memory; `masks` as `blockMasks` gives them. */
+/** The same by blocks of positions, `masks` as `blockMasks` gives them; `keeps` as `blockedAttention` has it. */
 export function blockAttention(
   config: ModelConfig,
   tables: RotaryTables,
   positions: Tensor,
   masks: readonly Tensor[],
   keep?: KeepCache,
+  keeps = false,
 ): Attention {
   const scale = 1 / Math.sqrt(config.headDim)
   return wholeAttention(config, tables, positions, keep, (query, key, value) =>
-    blockedAttention(query, key, value, masks, scale),
+    blockedAttention(query, key, value, masks, scale, keeps),
   )
 }
 
@@ -302,44 +318,76 @@ function wholeAttention(
   }
 }
 
-/** A layer's cached keys (rotated) and values, [batch, kvHeads, window, headDim]. */
-export type Cache = (layer: number) => { key: Tensor; value: Tensor }
+/** A layer's cached keys (rotated) and values, [rows, kvHeads, positions, headDim] each. */
+export interface Cached {
+  key: Tensor
+  value: Tensor
+}
+
+/** What a sample's new token looks at: its prompt, which it may share with others, and what was sampled after it. */
+export interface StepCache {
+  /** [prompts, kvHeads, prefix, headDim] */
+  prompts: (layer: number) => Cached
+  /** [batch, kvHeads, window, headDim] */
+  own: (layer: number) => Cached
+  /**
+   * int32 [prompts, kvHeads, asked]: which queries ask each prompt, counted through [batch, kvHeads, heads of each]. A
+   * prompt is read once for all that ask it.
+   */
+  asks: Tensor
+  /** int32 [batch, kvHeads, heads of each]: where each query stands among those asked, counted through [prompts, kvHeads, asked]. */
+  places: Tensor
+  /** int64 [1]: the prefix's length. */
+  prefix: Tensor
+  /** [prompts, 1, asked, prefix + window + 1], added to the scores: it hides what a prompt or a sample has not filled. */
+  mask: Tensor
+}
 
 /**
- * Attention of one new token a row (time is 1) to a cache and to itself. `mask` [batch, 1, 1, window + 1] is added to
- * the scores: it hides what a row has not filled, so rows may have different lengths. The cache is only read: the new
- * keys and values are kept aside, for the caller to write.
+ * Attention of one new token a row (time is 1) to its prompt, to what was sampled after it, and to itself; rows may have
+ * different lengths. The caches are only read: the new keys and values are kept aside, for the caller to write.
  */
 export function stepAttention(
   config: ModelConfig,
   tables: RotaryTables,
   positions: Tensor,
-  mask: Tensor,
-  cache: Cache,
+  { prompts, own, asks, places, prefix, mask }: StepCache,
   keep: KeepCache,
 ): Attention {
   const { heads, kvHeads, headDim } = config
   const group = heads / kvHeads
   return (q, k, v, layer) => {
     const [batch] = q.shape
-    const past = cache(layer)
+    const [prompt, past] = [prompts(layer), own(layer)]
     const rotate = (x: Tensor) => ops.rotary(x, positions, tables.cos, tables.sin)
     const query = ops.reshape(rotate(q), [batch, kvHeads, group, headDim])
     const newKey = ops.reshape(rotate(k), [batch, kvHeads, 1, headDim])
     const newValue = ops.reshape(v, [batch, kvHeads, 1, headDim])
     keep(layer, newKey, newValue)
+    const byPrompt = (x: Tensor) => ops.gather(ops.flatten(x), asks)
+    const byRow = (x: Tensor) => ops.gather(ops.flatten(x), places)
     const scaled = { transposeB: true, scale: 1 / Math.sqrt(headDim) }
-    const scores = ops.concat(
+    const ownScores = ops.concat(
       [ops.matmul(query, past.key, scaled), ops.matmul(query, newKey, scaled)],
       3,
       'window+1',
     )
-    const probabilities = ops.softmax(ops.add(scores, mask))
-    const mixed = ops.add(
-      ops.matmul(ops.sliceLast(probabilities, 0, -1, 'window'), past.value),
-      ops.mul(ops.sliceLast(probabilities, -1, END, 1), newValue),
+    const scores = ops.concat(
+      [ops.matmul(byPrompt(query), prompt.key, scaled), byPrompt(ownScores)],
+      3,
+      'prefix+window+1',
     )
-    return ops.reshape(mixed, [batch, 1, heads * headDim])
+    const shares = ops.softmax(ops.add(scores, mask))
+    const ownShares = byRow(ops.sliceLast(shares, prefix, END, 'window+1'))
+    const mixed = [
+      byRow(ops.matmul(ops.sliceLast(shares, 0, prefix, 'prefix'), prompt.value)),
+      ops.matmul(ops.sliceLast(ownShares, 0, -1, 'window'), past.value),
+      ops.mul(ops.sliceLast(ownShares, -1, END, 1), newValue),
+    ]
+    return ops.reshape(
+      mixed.reduce((sum, part) => ops.add(sum, part)),
+      [batch, 1, heads * headDim],
+    )
   }
 }
 

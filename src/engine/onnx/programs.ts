@@ -41,6 +41,8 @@ export interface Target extends EmitOptions {
    * log-probabilities by so many chunks of targets. Both must divide what they cut.
    */
   frugal?: { blocks: number; chunks: number }
+  /** Scoring and training keep what they compute, attention by so many blocks of positions, which divide their number. */
+  blocks?: number
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -49,11 +51,14 @@ function adaptedLinear(
   weight: model.Parameters,
   pairs: ReadonlyMap<string, model.AdapterPair>,
   adapter?: AdapterShape,
+  folded = false,
 ): model.Linear {
   const base = model.baseLinear(config, weight)
-  return adapter
-    ? model.loraLinear(base, (name) => pairs.get(name) as model.AdapterPair, adapter.scale)
-    : base
+  if (adapter === undefined) return base
+  const pair = (name: string) => pairs.get(name) as model.AdapterPair
+  return folded
+    ? model.foldedLinear(config, weight, pair, adapter.scale)
+    : model.loraLinear(base, pair, adapter.scale)
 }
 
 /** Log-probability of each row's target under softmax(logits / temperature): [rows]. */
@@ -86,6 +91,11 @@ export interface SequenceTensors {
 export interface SequenceOptions {
   adapter?: AdapterShape
   trained: Trained
+  /**
+   * The adapter is folded into the weights in the graph, which spares two products a projection in forward and one in
+   * backward: less work where a batch has more rows than the weights.
+   */
+  folded?: boolean
   loss?: LossKind
 }
 
@@ -98,21 +108,24 @@ export function sequenceGraph(
   pairs = options.adapter ? adapterPairs(config, options.adapter.rank) : new Map<string, model.AdapterPair>(),
 ): { logprobs: Tensor; loss: Tensor | null; gradients: Map<string, Tensor> } {
   const { precision, context, frugal } = target
+  const blocks = frugal?.blocks ?? target.blocks
   if (frugal && options.trained === 'all')
     throw new Error('frugal programs train an adapter, not every weight')
   const weight = model.parameters(config, precision)
-  const linear = adaptedLinear(config, weight, pairs, options.adapter)
+  const linear = adaptedLinear(config, weight, pairs, options.adapter, options.folded)
   const tables = rotaryInputs(config, context)
   const { tokens, segments, order, positions, rows, targets } = batch
   const computed = computedIn(target)
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
   // the values.
-  const attention = frugal
+  const attention = blocks
     ? model.blockAttention(
         config,
         tables,
         positions,
-        model.blockMasks(segments, order, frugal.blocks, computed),
+        model.blockMasks(segments, order, blocks, computed),
+        undefined,
+        frugal === undefined,
       )
     : model.fullAttention(config, tables, positions, model.segmentMask({ segments, order }))
   const hidden = model.hiddenStates(
@@ -284,11 +297,16 @@ export function promptProgram(config: ModelConfig, options: GenerationOptions): 
   return emit('prompt', { logprobs: nextLogprobs(config, options, attention), ...caches })
 }
 
+/** The same of the prompts that a step's samples share. */
+export const promptKey = (layer: number) => `prompt ${cacheKey(layer)}`
+export const promptValue = (layer: number) => `prompt ${cacheValue(layer)}`
+
 /**
  * Feeds one sampled token a row.
  *
- * Inputs: `tokens` int32, `positions` int64 [batch, 1]; `mask` [batch, 1, 1, window + 1] (its last column is the new
- * token); `rows` int32 [batch] (0, 1, 2, ...); `temperature` []; the caches [batch, kvHeads, window, headDim].
+ * Inputs: `tokens` int32, `positions` int64 [batch, 1]; `rows` int32 [batch] (0, 1, 2, ...); `temperature` []; `asks`,
+ * `places`, `prefix` and `mask` as `model.StepCache` has them; the prompts' caches [prompts, kvHeads, prefix, headDim], and
+ * what was sampled since, [batch, kvHeads, window, headDim].
  * Outputs: `logprobs` [batch, vocabulary] of the next token, and the new token's keys and values
  * [batch, kvHeads, 1, headDim]. The caches themselves are never copied.
  */
@@ -297,14 +315,25 @@ export function stepProgram(
   options: GenerationOptions,
   target: EmitOptions = {},
 ): Uint8Array {
+  const { heads, kvHeads, headDim } = config
   const fresh: Record<string, Tensor> = {}
-  const shape = ['batch', config.kvHeads, 'window', config.headDim]
+  const prompts = ['prompts', kvHeads, 'prefix', headDim]
+  const own = ['batch', kvHeads, 'window', headDim]
   const attention = model.stepAttention(
     config,
     rotaryInputs(config),
     positionsInput(),
-    input('mask', ['batch', 1, 1, 'window+1']),
-    (layer) => ({ key: input(cacheKey(layer), shape), value: input(cacheValue(layer), shape) }),
+    {
+      prompts: (layer) => ({
+        key: input(promptKey(layer), prompts),
+        value: input(promptValue(layer), prompts),
+      }),
+      own: (layer) => ({ key: input(cacheKey(layer), own), value: input(cacheValue(layer), own) }),
+      asks: input('asks', ['prompts', kvHeads, 'asked'], 'int32'),
+      places: input('places', ['batch', kvHeads, heads / kvHeads], 'int32'),
+      prefix: input('prefix', [1], 'int64'),
+      mask: input('mask', ['prompts', 1, 'asked', 'prefix+window+1']),
+    },
     (layer, key, value) => {
       fresh[`new ${cacheKey(layer)}`] = key
       fresh[`new ${cacheValue(layer)}`] = value

@@ -46,17 +46,16 @@ export interface TrainResult {
   gradients: Float32Array[]
 }
 
-/** Scores every batch; `values` hold weights, adapter and rotary tables. */
+/** Scores every batch; `values` hold weights, adapter and rotary tables. `lengthen` pads time and targets. */
 export async function scoreBatches(
   program: Program,
   values: readonly Values[],
   batches: readonly SequenceBatch[],
   temperature: number,
+  lengthen?: (size: number) => number,
 ): Promise<Scores> {
-  return scoreBy(batches, temperature, async (inputs) => {
-    const { logprobs } = await program.run([inputs, ...values])
-    return floatData(logprobs)
-  })
+  const run = async (inputs: Values) => floatData((await program.run([inputs, ...values])).logprobs)
+  return scoreBy(batches, temperature, run, lengthen)
 }
 
 /**
@@ -78,16 +77,17 @@ export async function scoreBy(
   return scores
 }
 
-/** The loss and gradients, summed over all batches. */
+/** The loss and gradients, summed over all batches. `lengthen` as for scoring. */
 export async function trainBatches(
   program: Program,
   values: readonly Values[],
   batches: readonly TrainBatch[],
   settings: LossSettings,
+  lengthen?: (size: number) => number,
 ): Promise<TrainResult> {
   const result: TrainResult = { loss: 0, logprobs: new Map(), gradients: [] }
   await eachFitting(batches, async (batch) => {
-    const packed = packRows(batch.rows, batch.completions)
+    const packed = packRows(batch.rows, batch.completions, lengthen)
     const outputs = await program.run([trainInputs(packed, batch, settings), ...values])
     result.loss += floatData(outputs.loss)[0]
     collect(packed, floatData(outputs.logprobs), result.logprobs)

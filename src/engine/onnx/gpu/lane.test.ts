@@ -67,6 +67,7 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
       weights,
       threads: 1,
       prefillTokens: 1000,
+      folds: false,
       packsSteps: false,
       rotaryLength: 64,
       place: { device: 'cpu', precision: 'float32' },

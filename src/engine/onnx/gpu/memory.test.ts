@@ -49,6 +49,7 @@ async function laneWith(most: number) {
       weights: [...(await checkpoint.loadWeights())].map(([name, tensor]) => ({ name, ...tensor })),
       threads: 1,
       prefillTokens: 1000,
+      folds: false,
       packsSteps: false,
       rotaryLength: 64,
       place: { device: 'cpu', precision: 'float32' },
