@@ -35,7 +35,7 @@ const EXPERIMENTS = 20
 const SEEDS = 3
 const sizes = { train: 256, holdout: 120 }
 const copies = 4
-const steps = 40
+const steps = 20
 
 const dials = { parts: 2, overlap: false, most: 20 }
 const range = 6

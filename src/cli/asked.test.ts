@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -44,6 +44,28 @@ async function goesOn(out: string, flags: RunFlags = {}) {
   opened.release()
   return { ...asked, record: await readRecord(out) }
 }
+
+describe('jobs at a time', () => {
+  const cores = availableParallelism()
+  const jobsOf = async (flags: RunFlags) => {
+    const { flags: asked, experiment } = await askedOf(undefined, flags)
+    return [asked.jobs, experiment.engine]
+  }
+
+  it('are as many as there are cores for the built-in policy, and no more than there are', async () => {
+    const few = Math.min(cores, 4)
+    const threads = Math.max(1, Math.floor(cores / few))
+    expect(await jobsOf({})).toEqual([few, expect.objectContaining({ threads })])
+    expect((await jobsOf({ arm: ['recipe'], seeds: [1] }))[0]).toBe(1)
+    expect((await jobsOf({ shard: { k: 1, n: 4 } }))[0]).toBe(1)
+  })
+
+  it('are one for a model of your own, and wherever somebody shares the cores out', async () => {
+    for (const flags of [{ model: 'some/model' }, { threads: 2 }, { device: 'auto' }])
+      expect((await jobsOf(flags))[0]).toBeUndefined()
+    expect((await jobsOf({ jobs: 3 }))[0]).toBe(3)
+  })
+})
 
 describe('run FOLDER', () => {
   const flags = { steps: 7, seeds: [1, 2], set: ['arms.recipe.train.learningRate=5e-4'], threads: 3 }

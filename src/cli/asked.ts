@@ -9,6 +9,7 @@ import { basename, join } from 'node:path'
 import { type Device, isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import { type Experiment, overrideExperiment } from '../experiment/config.ts'
+import { builtInModel } from '../platform/machine.ts'
 import { readRecord } from '../record/folder.ts'
 import type { RunCommand, RunRecord } from '../record/schema.ts'
 import { experimentOf } from './experiment-file.ts'
@@ -26,7 +27,8 @@ export interface Asked {
 /** @throws UserError for a file, folder or flag that cannot be used. */
 export async function askedOf(what: string | undefined, given: RunFlags): Promise<Asked> {
   if (what !== undefined && (await isFolder(what))) return ofFolder(what, given)
-  const flags = { ...withThreads(given), out: given.out ?? join('runs', nameOf(what)) }
+  const asked = await experimentBy({ file: what ?? null, flags: [keptFlags(given)] })
+  const flags = { ...withThreads(withJobs(given, asked)), out: given.out ?? join('runs', nameOf(what)) }
   const command: RunCommand = { file: what ?? null, flags: [keptFlags(flags)] }
   return { experiment: await experimentBy(command), command, flags }
 }
@@ -107,6 +109,19 @@ async function ofFolder(folder: string, given: RunFlags): Promise<Asked> {
 function threadsOf({ identity: { shared } }: RunRecord): Pick<KeptFlags, 'threads'> {
   const { name, threads } = shared.engine
   return name === 'onnx' && typeof threads === 'number' ? { threads } : {}
+}
+
+/**
+ * Where nobody says how the cores are to be used, jobs of the built-in policy run side by side: a model so small leaves
+ * cores idle when they share its work.
+ */
+function withJobs(flags: RunFlags, { model, engine, choices, arms, seeds }: Experiment): RunFlags {
+  const told = flags.jobs ?? flags.threads ?? choices.engine?.threads
+  if (told !== undefined || model !== builtInModel || engine.name !== 'onnx') return flags
+  if (engine.device === 'auto' || !isHost(engine.device)) return flags
+  const trained = (flags.arm ?? Object.keys(arms)).length * seeds.length
+  const jobs = Math.ceil(trained / (flags.shard?.n ?? 1))
+  return { ...flags, jobs: Math.min(availableParallelism(), jobs) }
 }
 
 /** Of jobs at a time on the CPU each gets its share of the cores, unless told. */

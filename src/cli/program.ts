@@ -174,7 +174,11 @@ export function program(): Command {
         'run folder; the same command continues it (default: runs/NAME of the file, or the folder named)',
       )
       .option('--fresh', 'remove an earlier run in that folder first')
-      .option('--jobs <n>', 'jobs at a time (default: 1, or as many as there are servers)', wholeNumber())
+      .option(
+        '--jobs <n>',
+        'jobs at a time (default: as many as there are servers, or for the built-in policy cores; else 1)',
+        wholeNumber(),
+      )
       .option(
         '--shard <k/n>',
         'run the k-th of n parts of the jobs; message-board merge joins them',

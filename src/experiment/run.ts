@@ -36,7 +36,10 @@ export interface RunOptions {
   onEvent?: (event: RunEvent) => void
   /** Stops the run when aborted; what was finished is kept. */
   signal?: AbortSignal
-  /** In which order jobs are begun; that of the plan unless told. The results do not depend on it. */
+  /**
+   * In which order jobs are begun; that of the plan unless told, and of several at a time trainings first. The results do
+   * not depend on it.
+   */
   order?: (jobs: readonly Job[]) => Job[]
   /** Runs one job; in this process unless told. */
   runJob?: typeof runJob
@@ -161,7 +164,7 @@ async function withRun<T>(
           isLeft,
           atWork,
           atOnce: options.jobs ?? 1,
-          order: options.order ?? ((jobs) => [...jobs]),
+          order: options.order ?? ((options.jobs ?? 1) > 1 ? longestFirst : (jobs) => [...jobs]),
           perform: options.runJob ?? runJob,
         }),
     })
@@ -182,6 +185,12 @@ async function noteDevices({ record, update }: RunFolder, engines: Engines): Pro
   const devices = [...new Set([...known, ...(await engines.devices())])]
   if (devices.length > known.length) await update({ devices })
 }
+
+/** Trainings before evaluations alone: what is begun last is short, so that no core is long without work at the end. */
+const longestFirst = (jobs: readonly Job[]): Job[] => [
+  ...jobs.filter(({ seed }) => seed !== null),
+  ...jobs.filter(({ seed }) => seed === null),
+]
 
 async function runJobs(
   jobs: readonly Job[],
