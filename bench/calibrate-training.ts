@@ -112,8 +112,6 @@ function experimentOf({ kind, taskSeed }: Planned): Experiment {
   return defineExperiment({
     task: wordProblems({ train: TRAIN, holdout, seed: taskSeed }),
     arms: Object.fromEntries(arms.map((arm) => [arm, { reads: own, train: trainings[arm] ?? { steps } }])),
-    // What the stored lines were made with.
-    board: { copies: 4, noteTokens: 48, replyTokens: 104 },
     evaluation: { baseRuns: BASE_RUNS, problemsAtOnce: 60 },
     engine: { threads: 1 },
   })

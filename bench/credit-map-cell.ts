@@ -43,3 +43,29 @@ export type Cell = z.infer<typeof cellSchema>
 
 /** The board of the map itself. */
 export const usual = { reads: 'shared', rounds: 2, copies: 4, budget: null }
+
+const meanEffect = z.object({ change: z.number().nullable(), effects: z.number() })
+
+/** What readers make of notes, by world, as bench/credit-influence.ts stores it: means in nats. */
+export const influenceFiguresSchema = z.object({
+  worlds: z.record(
+    z.string(),
+    z.object({
+      machine: z.string(),
+      versions: z.record(z.string(), z.string()),
+      jobs: z.array(
+        z.object({
+          /** `base`: the untrained policy. */
+          rule: z.string(),
+          problems: z.number(),
+          /** Rows are who wrote the note, columns who read it. */
+          bySeats: z.array(z.array(z.number().nullable())),
+          right: meanEffect,
+          wrong: meanEffect,
+          whole: meanEffect,
+          cut: meanEffect,
+        }),
+      ),
+    }),
+  ),
+})

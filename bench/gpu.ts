@@ -1,8 +1,9 @@
 /**
- * One full-size training step on a GPU: seconds to draft the notes, read the boards, go forward and backward, and update,
+ * One training step on a device: seconds to draft the notes, read the boards, go forward and backward, and update,
  * at the reference's lengths, with random weights and no stop token, so that every length is fixed.
  *
  *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
+ *     npx tsx bench/gpu.ts --device cpu --shape small --question 75 --notes 40 --replies 36 --rank 16
  *
  * `--sweep` also varies copies, problems and the notes' length, one at a time.
  */
@@ -68,6 +69,20 @@ const shapes: Record<string, ModelConfig> = {
     headDim: 64,
     intermediateSize: 1536,
     ropeTheta: 100_000,
+    attentionBias: false,
+  },
+  // The built-in policy.
+  small: {
+    ...family,
+    architecture: 'llama',
+    vocabSize: 1024,
+    hiddenSize: 128,
+    layers: 4,
+    heads: 4,
+    kvHeads: 1,
+    headDim: 32,
+    intermediateSize: 384,
+    ropeTheta: 10_000,
     attentionBias: false,
   },
   tiny: {

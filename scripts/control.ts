@@ -33,9 +33,13 @@ type Kind = (typeof kinds)[number]
 
 const EXPERIMENTS = 20
 const SEEDS = 3
-const sizes = { train: 256, holdout: 120 }
 const copies = 4
-const steps = 20
+
+/** As small as shows the effect: that of clues is large, and takes training; that of insight is there from the start. */
+const shape: Record<Kind, { sizes: { train: number; holdout: number }; steps: number }> = {
+  clues: { sizes: { train: 256, holdout: 60 }, steps: 20 },
+  insight: { sizes: { train: 256, holdout: 120 }, steps: 10 },
+}
 
 const dials = { parts: 2, overlap: false, most: 20 }
 const range = 6
@@ -76,6 +80,7 @@ function readLines(path: string): Line[] {
 async function runOne(kind: Kind, number: number): Promise<Line> {
   const started = performance.now()
   const seed = kinds.indexOf(kind) * EXPERIMENTS + number
+  const { sizes, steps } = shape[kind]
   const task = kind === 'insight' ? insight({ ...sizes, range, seed }) : clues({ ...sizes, ...dials, seed })
   const seeds = Array.from({ length: SEEDS }, (_, i) => 10 * seed + i)
   const credit = kind === 'clues' ? leaveOneOut({ by: 'replay' }) : readersOnly()
@@ -131,6 +136,7 @@ function report(lines: readonly Line[]): string {
         fixed(Math.min(...some.map(({ ci95 }) => ci95[0]))),
         fixed(Math.max(...some.map(({ ci95 }) => ci95[1]))),
         fixed(most),
+        `${some.filter(({ ci95: [low, high] }) => low <= most && most <= high).length} of ${some.length}`,
       ],
     ]
   })
@@ -143,11 +149,17 @@ function report(lines: readonly Line[]): string {
     'lowest end',
     'highest end',
     'most there is',
+    'interval covers it',
   ]
+  const shapes = kinds
+    .map((kind) => {
+      const { sizes, steps } = shape[kind]
+      return `in \`${kind}\` ${steps} steps, ${sizes.train} problems to train on and ${sizes.holdout} held out`
+    })
+    .join('; ')
   const models = [...new Set(lines.map(({ model }) => model))].join(', ')
   return (
-    `${table(head, rows)}\n\nEach experiment: ${SEEDS} seeds an arm, ${steps} steps, ${sizes.train} problems to train on and ` +
-    `${sizes.holdout} held out, other problems and seeds in each. "Ends" are of the 95% intervals, the most extreme of all ` +
+    `${table(head, rows)}\n\nEach experiment: ${SEEDS} seeds an arm, other problems and seeds in each; ${shapes}. "Ends" are of the 95% intervals, the most extreme of all ` +
     `experiments; "most there is" is the difference between what readers of the two boards can reach, counted out. ` +
     `Policy ${models}.`
   )

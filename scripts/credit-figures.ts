@@ -4,8 +4,6 @@ import { z } from 'zod'
 import { type Cell, cellSchema, usual } from '../bench/credit-map-cell.ts'
 import { type Contrast, compareFamily, type FamilyInput, type SeedScores } from '../src/stats/index.ts'
 
-const REPLIES = 4
-
 /** The map's worlds and rules. */
 export const worldNames = ['word-problems', 'clues', 'insight'] as const
 export const ruleNames = [
@@ -19,7 +17,8 @@ export const ruleNames = [
   'mix',
 ]
 
-export const signed = (value: number) => `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(3)}`
+export const signed = (value: number, digits = 3) =>
+  `${value < 0 ? '-' : '+'}${Math.abs(value).toFixed(digits)}`
 export const mean = (values: readonly number[]) =>
   values.reduce((sum, value) => sum + value, 0) / values.length
 export const fixed = (value: number | null) => (value === null ? '' : value.toFixed(3))
@@ -78,11 +77,12 @@ export function cellsOf(
     .sort((a, b) => a.seed - b.seed)
 }
 
-const scoresOf = ({ seed, right }: Cell): SeedScores => ({
+/** Every copy replies: `right` has how many of them were right. */
+const scoresOf = ({ seed, right, copies }: Cell): SeedScores => ({
   seed,
   problems: [...right].map((digit, p) => ({
     id: `${p}`,
-    scores: Array.from({ length: REPLIES }, (_, i) => (i < Number(digit) ? 1 : 0)),
+    scores: Array.from({ length: copies }, (_, i) => (i < Number(digit) ? 1 : 0)),
   })),
 })
 

@@ -3,8 +3,8 @@
  * the map of credit (bench/results/credit-map.jsonl, written by bench/credit-map.ts) and from what was predicted of them
  * (bench/credit-map-predictions.json): `npx tsx scripts/credit-map.ts`. No figure of the page is written by hand.
  */
-import type { Cell } from '../bench/credit-map-cell.ts'
-import { writeFileAtomic } from '../src/files.ts'
+import { type Cell, influenceFiguresSchema } from '../bench/credit-map-cell.ts'
+import { readJsonFile, writeFileAtomic } from '../src/files.ts'
 import { type Contrast, compareFamily } from '../src/stats/index.ts'
 import {
   type Board,
@@ -99,17 +99,53 @@ function referenceTable(): string {
   }
   const [found] = compareGroups(groups, [{ arm: 'shared', against: 'own' }], of(world, 'base'))
   if (!found) return NOT_YET
-  const rows = Object.entries(groups).map(([reads, some]) => [
-    reads,
-    seedsOf(some),
-    passOf(some),
-    fixed(count(some, 'voteAcc')),
-    fixed(count(some, 'anyNote')),
-    fixed(count(some, 'rescued')),
-    fixed(count(some, 'misled')),
-  ])
-  const head = ['board', 'seeds', 'pass@1', 'vote right', 'any note right', 'rescued', 'misled']
+  const rows = Object.entries(groups).map(([reads, some]) => {
+    const [notes, vote] = [count(some, 'noteAcc') ?? 0, count(some, 'voteAcc') ?? 0]
+    return [
+      reads,
+      seedsOf(some),
+      passOf(some),
+      signed(mean(some.map(({ passAt1 }) => passAt1)) - vote),
+      signed(vote - notes),
+      fixed(count(some, 'rescued')),
+      fixed(count(some, 'misled')),
+      fixed(count(some, 'notesCut')),
+    ]
+  })
+  const head = [
+    'board',
+    'seeds',
+    'pass@1',
+    'reading - vote',
+    'vote - notes',
+    'rescued',
+    'misled',
+    'notes cut',
+  ]
   return `shared - own: ${difference(found)}, ${found.verdict}. ${found.why}\n\n${table(head, rows)}`
+}
+
+const influence = await readJsonFile(at('bench/results/credit-influence.json'), influenceFiguresSchema)
+
+/** What readers make of notes: by the seats of both, and by what the notes were. */
+function influenceTable(world: string): string {
+  const { jobs } = influence.worlds[world]
+  const nats = (value: number | null) => (value === null ? '–' : signed(value, 2))
+  const seats = jobs[0].bySeats.map((_, seat) => seat)
+  const named = (rule: string) => (rule === 'base' ? 'untrained' : rule)
+  const rows = jobs.flatMap(({ rule, bySeats, whole, cut, right, wrong }) =>
+    seats.map((note) => [
+      note === 0 ? named(rule) : '',
+      `${note + 1}`,
+      ...bySeats[note].map(nats),
+      ...(note === 0 ? [right, wrong, whole, cut].map(({ change }) => nats(change)) : ['', '', '', '']),
+    ]),
+  )
+  const head = ['', 'note of seat', ...seats.map((seat) => `read by ${seat + 1}`)]
+  return (
+    `Seed 1, means over ${jobs[0].problems} boards, in nats.\n\n` +
+    table([...head, 'right notes', 'wrong', 'whole', 'cut'], rows)
+  )
 }
 
 function worldTable(world: string): string {
@@ -258,6 +294,7 @@ await replaceSections(at('docs/credit-map.md'), {
     `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
     `${used.join(', ')}.`,
   ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
+  ...Object.fromEntries(worldNames.map((world) => [`influence ${world}`, influenceTable(world)])),
   ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world, 3)])),
   ...Object.fromEntries(Object.entries(further).filter(([, text]) => text !== NOT_YET)),
 })

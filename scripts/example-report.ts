@@ -18,7 +18,7 @@ const experiment = defineExperiment({
   task: clues({ holdout: 60 }),
   train: { steps: 20 },
   // Of any machine, so that a run that was begun on another goes on.
-  engine: { threads: 2 },
+  engine: { threads: 1 },
 })
 await runExperiment(experiment, {
   out: run,

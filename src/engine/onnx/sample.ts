@@ -18,40 +18,63 @@ export function draw(logprobs: Float32Array, topP: number, uniform: number): Dra
   // Tokens below (1 - topP) / V sum to less than 1 - topP, so none of them is in the nucleus. Most nuclei are of likely
   // tokens: those are looked at first, and rarer ones only where the mass asks for them.
   const least = Math.log((1 - topP) / logprobs.length)
-  let candidates: Candidate[] = []
+  let found = 0
   let mass = 0
   let size = 0
   for (const likely of LIKELY) {
     const cut = Math.max(likely, least)
-    candidates = atLeast(logprobs, cut)
+    found = sortAtLeast(logprobs, cut)
     mass = 0
     size = 0
-    while (size < candidates.length && mass < topP) mass += candidates[size++].probability
+    while (size < found && mass < topP) mass += Math.exp(logprobs[tokenAt(size++)])
     if (mass >= topP || cut === least) break
   }
   let rest = uniform * mass
   let chosen = 0
-  while (chosen < size - 1 && rest >= candidates[chosen].probability) rest -= candidates[chosen++].probability
-  const { token } = candidates[chosen]
+  for (; chosen < size - 1; chosen++) {
+    const probability = Math.exp(logprobs[tokenAt(chosen)])
+    if (rest < probability) break
+    rest -= probability
+  }
+  const token = tokenAt(chosen)
   return { token, samplingLogprob: logprobs[token] - Math.log(mass) }
-}
-
-interface Candidate {
-  token: number
-  probability: number
 }
 
 /** Log-probabilities down to which candidates are looked for, one after the other: 1 in 150, in 8,000, every one. */
 const LIKELY = [-5, -9, Number.NEGATIVE_INFINITY]
 
-/** The tokens of at least that log-probability, the likeliest first; ties go to the lower id. */
-function atLeast(logprobs: Float32Array, cut: number): Candidate[] {
-  const found: Candidate[] = []
-  for (let token = 0; token < logprobs.length; token++) {
-    if (logprobs[token] >= cut) found.push({ token, probability: Math.exp(logprobs[token]) })
+/**
+ * Candidates as numbers that sort by likelihood: a log-probability of single precision leaves the last 29 bits of a
+ * double empty, which hold its token. Of equally likely ones the lower token is nearer to 0, and so the likelier.
+ */
+let keys = new Float64Array(0)
+let words = new Uint32Array(0)
+const TOKEN_BITS = 2 ** 29 - 1
+/** Which of a double's two words has its last bits. */
+const LAST = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1
+let candidates = 0
+
+/** Sorts the tokens of at least that log-probability, and says how many they are. */
+function sortAtLeast(logprobs: Float32Array, cut: number): number {
+  if (keys.length < logprobs.length) {
+    keys = new Float64Array(logprobs.length)
+    words = new Uint32Array(keys.buffer)
   }
-  return found.sort((a, b) => b.probability - a.probability || a.token - b.token)
+  candidates = 0
+  for (let token = 0; token < logprobs.length; token++) {
+    const logprob = logprobs[token]
+    // What cannot be drawn has no bits to spare.
+    if (logprob < cut || logprob === Number.NEGATIVE_INFINITY) continue
+    keys[candidates] = logprob
+    words[2 * candidates + LAST] |= token
+    candidates++
+  }
+  keys.subarray(0, candidates).sort()
+  return candidates
 }
+
+/** The token of that rank among the candidates, the likeliest's being 0. */
+const tokenAt = (rank: number): number => words[2 * (candidates - 1 - rank) + LAST] & TOKEN_BITS
 
 /** Below this log-probability a token's exponential is only computed when the draw falls into the rare rest. */
 const RARE = -12

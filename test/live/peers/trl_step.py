@@ -7,8 +7,8 @@ problem from the policy as it is (`generate` without gradients, as the reference
 turn), then the trainer generates the replies, pays them, and makes one update.
 
 What TRL is given, so that the comparison is fair to it:
-- bf16 weights and autocast, adapters and optimiser in f32 (PEFT's and TRL's defaults), attention by PyTorch's fused
-  kernels (`sdpa`), the KV cache, TRL's fused head (no logits of a whole reply in memory), no reference model (beta 0).
+- bf16 weights and autocast (on a CPU single precision, which is faster there), adapters and optimiser in f32 (PEFT's and
+  TRL's defaults), attention by PyTorch's fused kernels (`sdpa`), the KV cache, TRL's fused head (no logits of a whole reply in memory), no reference model (beta 0).
 - All 48 notes, and all 48 replies, generated in one batch, their prompts of equal length, so nothing is padded. The KV
   cache is used, and watched: no pass but the first may be given more than one token a row.
 - No attention by cuDNN while tokens are generated, unless `--cudnn-generation` says so: on Hopper PyTorch prefers it,
@@ -87,6 +87,19 @@ SHAPES = {
         max_position_embeddings=8192,
         rms_norm_eps=1e-5,
         rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+        eos_token_id=None,
+        tie_word_embeddings=True,
+    ),
+    # The built-in policy.
+    "small": LlamaConfig(
+        vocab_size=1024,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        max_position_embeddings=2048,
+        eos_token_id=None,
         tie_word_embeddings=True,
     ),
     "tiny": Qwen2Config(
@@ -325,7 +338,8 @@ def fresh(
     cuda = options.device == "cuda"
     try:
         with torch.device(options.device):
-            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa")
+            dtype = torch.bfloat16 if cuda else torch.float32
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
         prompts = torch.randint(1, config.vocab_size, (options.problems * count, options.prompt_tokens))
         with tempfile.TemporaryDirectory() as scratch:
             args = GRPOConfig(
@@ -349,7 +363,7 @@ def fresh(
                 warmup_steps=0,
                 weight_decay=0.0,
                 max_grad_norm=1.0,
-                bf16=True,
+                bf16=cuda,
                 gradient_checkpointing=checkpointing,
                 use_transformers_continuous_batching=options.generation == "continuous",
                 use_cpu=not cuda,
