@@ -64,6 +64,7 @@ export const sidebar: Chapter[] = [
     items: [
       page('Models, problems, endpoints', 'models'),
       page('The built-in engine', 'engine'),
+      page('Speed', 'speed'),
       page('GPUs', 'gpu'),
       page('Browsers', 'browser'),
       page('Servers', 'tinker'),
