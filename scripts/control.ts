@@ -37,7 +37,7 @@ const copies = 4
 
 /** As small as shows the effect: that of clues is large, and takes training; that of insight is there from the start. */
 const shape: Record<Kind, { sizes: { train: number; holdout: number }; steps: number }> = {
-  clues: { sizes: { train: 256, holdout: 60 }, steps: 20 },
+  clues: { sizes: { train: 256, holdout: 60 }, steps: 40 },
   insight: { sizes: { train: 256, holdout: 120 }, steps: 10 },
 }
 

@@ -73,7 +73,7 @@ function boardsTable(
     rules.map((rule) => ({ arm: `${name} ${rule}`, against: `${name} readersOnly` })),
   )
   const found = compareGroups(groups, pairs, of(boards[0].world, 'base'))
-  if (boards.filter(({ name }) => groups[`${name} readersOnly`].length > 0).length < 2) return NOT_YET
+  if (boards.filter(({ name }) => groups[`${name} readersOnly`].length > 1).length < 2) return NOT_YET
   const rows = boards.flatMap(({ name }) =>
     ['readersOnly', ...rules].flatMap((rule) => {
       const some = groups[`${name} ${rule}`]
