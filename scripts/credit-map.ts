@@ -90,6 +90,36 @@ function boardsTable(
   return table([...head, 's a step'], rows)
 }
 
+/** What the faithful world was to show after training, beside what it shows: readers alone, on both boards. */
+function targetsTable(): string {
+  const world = 'word-problems'
+  const boards = ['own', 'shared'].map((reads) => of(world, 'readersOnly', { reads }))
+  if (boards.some((some) => some.length === 0)) return NOT_YET
+  const value = (some: readonly Cell[], name: string) => count(some, name) ?? 0
+  const rows: [string, string, (some: readonly Cell[]) => string][] = [
+    ['pass@1', 'own note: 0.10 above untrained', passOf],
+    [
+      'reading - vote',
+      'at least 0.05',
+      (some) => signed(mean(some.map(({ passAt1 }) => passAt1)) - value(some, 'voteAcc')),
+    ],
+    ['vote - notes right', 'at most 0.12', (some) => signed(value(some, 'voteAcc') - value(some, 'noteAcc'))],
+    ['misled', 'at most 0.05', (some) => fixed(value(some, 'misled'))],
+    ['rescued', '0.12 to 0.30', (some) => fixed(value(some, 'rescued'))],
+    ['notes cut', '', (some) => fixed(value(some, 'notesCut'))],
+  ]
+  const head = [
+    'after 40 steps',
+    'wanted',
+    `own (${boards[0].length} seeds)`,
+    `shared (${boards[1].length} seeds)`,
+  ]
+  return table(
+    head,
+    rows.map(([name, wanted, cell]) => [name, wanted, ...boards.map(cell)]),
+  )
+}
+
 /** The reference's own question: readers alone, their own note against everybody's. */
 function referenceTable(): string {
   const world = 'word-problems'
@@ -298,10 +328,10 @@ await replaceSections(at('docs/credit-map.md'), {
   ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world, 3)])),
   ...Object.fromEntries(Object.entries(further).filter(([, text]) => text !== NOT_YET)),
 })
-await replaceSections(
-  at('docs/worlds.md'),
-  Object.fromEntries(worldNames.map((world) => [`board ${world}`, boardsOf(world, 1)])),
-)
+await replaceSections(at('docs/worlds.md'), {
+  ...Object.fromEntries(worldNames.map((world) => [`board ${world}`, boardsOf(world, 1)])),
+  targets: targetsTable(),
+})
 for (const world of worldNames) {
   for (const { arm, delta, ci95, verdict } of contrasts[world]) {
     console.log(`${world.padEnd(14)} ${arm.padEnd(12)} ${signed(delta)} ${interval(ci95)} ${verdict}`)
