@@ -60,8 +60,18 @@ describe('jobs at a time', () => {
     expect((await jobsOf({ shard: { k: 1, n: 4 } }))[0]).toBe(1)
   })
 
-  it('are one for a model of your own, and wherever somebody shares the cores out', async () => {
-    for (const flags of [{ model: 'some/model' }, { threads: 2 }, { device: 'auto' }])
+  it('leave each the threads that it is told', async () => {
+    const asked = await askedOf(undefined, { threads: cores })
+    expect([asked.flags.jobs, asked.experiment.engine]).toEqual([
+      1,
+      expect.objectContaining({ threads: cores }),
+    ])
+    const [jobs, engine] = await jobsOf({ threads: 1, seeds: [1, 2, 3, 4, 5, 6, 7, 8] })
+    expect([jobs, engine]).toEqual([Math.min(cores, 16), expect.objectContaining({ threads: 1 })])
+  })
+
+  it('are one for a model of your own, and as many as are asked for', async () => {
+    for (const flags of [{ model: 'some/model' }, { device: 'auto' }])
       expect((await jobsOf(flags))[0]).toBeUndefined()
     expect((await jobsOf({ jobs: 3 }))[0]).toBe(3)
   })

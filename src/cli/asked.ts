@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
-import { type Device, isHost } from '../engine/onnx/devices.ts'
+import { isHost } from '../engine/onnx/devices.ts'
 import { UserError } from '../errors.ts'
 import { type Experiment, overrideExperiment } from '../experiment/config.ts'
 import { builtInModel } from '../platform/machine.ts'
@@ -28,7 +28,7 @@ export interface Asked {
 export async function askedOf(what: string | undefined, given: RunFlags): Promise<Asked> {
   if (what !== undefined && (await isFolder(what))) return ofFolder(what, given)
   const asked = await experimentBy({ file: what ?? null, flags: [keptFlags(given)] })
-  const flags = { ...withThreads(withJobs(given, asked)), out: given.out ?? join('runs', nameOf(what)) }
+  const flags = { ...withCores(given, asked), out: given.out ?? join('runs', nameOf(what)) }
   const command: RunCommand = { file: what ?? null, flags: [keptFlags(flags)] }
   return { experiment: await experimentBy(command), command, flags }
 }
@@ -112,22 +112,18 @@ function threadsOf({ identity: { shared } }: RunRecord): Pick<KeptFlags, 'thread
 }
 
 /**
- * Where nobody says how the cores are to be used, jobs of the built-in policy run side by side: a model so small leaves
- * cores idle when they share its work.
+ * How the cores are shared out on the CPU. Jobs of the built-in policy run side by side unless told, since a model so small
+ * leaves cores idle when they share its work; of jobs at a time each gets its share of the cores, unless the flags or the
+ * experiment say how many threads it gets.
  */
-function withJobs(flags: RunFlags, { model, engine, choices, arms, seeds }: Experiment): RunFlags {
-  const told = flags.jobs ?? flags.threads ?? choices.engine?.threads
-  if (told !== undefined || model !== builtInModel || engine.name !== 'onnx') return flags
-  if (engine.device === 'auto' || !isHost(engine.device)) return flags
+function withCores(flags: RunFlags, { model, engine, choices, arms, seeds }: Experiment): RunFlags {
+  if (engine.name !== 'onnx' || engine.device === 'auto' || !isHost(engine.device)) return flags
+  const cores = availableParallelism()
+  const threads = flags.threads ?? choices.engine?.threads
   const trained = (flags.arm ?? Object.keys(arms)).length * seeds.length
-  const jobs = Math.ceil(trained / (flags.shard?.n ?? 1))
-  return { ...flags, jobs: Math.min(availableParallelism(), jobs) }
-}
-
-/** Of jobs at a time on the CPU each gets its share of the cores, unless told. */
-function withThreads(flags: RunFlags): RunFlags {
-  const { jobs = 1, threads, device = 'cpu', engine = 'onnx' } = flags
-  const onHost = engine === 'onnx' && isHost(device as Device)
-  if (jobs === 1 || threads !== undefined || !onHost) return flags
-  return { ...flags, threads: Math.max(1, Math.floor(availableParallelism() / jobs)) }
+  const begun = Math.ceil(trained / (flags.shard?.n ?? 1))
+  const beside = Math.max(1, Math.floor(cores / (threads ?? 1)))
+  const jobs = flags.jobs ?? (model === builtInModel ? Math.min(beside, begun) : undefined)
+  if (jobs === undefined || jobs === 1 || threads !== undefined) return { ...flags, jobs }
+  return { ...flags, jobs, threads: Math.max(1, Math.floor(cores / jobs)) }
 }
