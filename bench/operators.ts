@@ -10,6 +10,7 @@ import * as ort from 'onnxruntime-node'
 import { z } from 'zod'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
 import { openCheckpoint, projections } from '../src/engine/checkpoint/folder.ts'
+import { BLOCKS } from '../src/engine/onnx/lane.ts'
 import { rotaryTables } from '../src/engine/onnx/model.ts'
 import { packRows, planBatches } from '../src/engine/onnx/pack.ts'
 import {
@@ -17,6 +18,8 @@ import {
   cacheValue,
   loraA,
   loraB,
+  promptKey,
+  promptValue,
   sequenceProgram,
   stepProgram,
 } from '../src/engine/onnx/programs.ts'
@@ -102,43 +105,40 @@ function trainingFeeds({ vocabSize }: ModelConfig): Record<string, Value> {
   }
 }
 
-/** One token for each of the samples that a lane decodes together in training. */
-function stepFeeds({ layers, kvHeads, headDim }: ModelConfig): Record<string, Value> {
-  const batch = (train.problemsPerStep * board.copies) / 2
-  const window = 256
-  const each = (value: (row: number) => number) => Array.from({ length: batch }, (_, row) => value(row))
+/** One token for each of the samples that a job decodes together in training: four on each of twelve boards. */
+function stepFeeds({ layers, heads, kvHeads, headDim }: ModelConfig): Record<string, Value> {
+  const { problemsPerStep: prompts } = train
+  const [prefix, window] = [220, 32]
+  const batch = prompts * board.copies
+  const count = (n: number) => Array.from({ length: n }, (_, i) => i)
+  const asked = (board.copies * heads) / kvHeads
+  const columns = prefix + window + 1
   const feeds: Record<string, Value> = {
-    tokens: int32s(
-      each((row) => row),
-      [batch, 1],
-    ),
-    positions: int64s(
-      each(() => window),
-      [batch, 1],
-    ),
-    rows: int32s(
-      each((row) => row),
-      [batch],
-    ),
-    mask: floats(new Float32Array(batch * (window + 1)), [batch, 1, 1, window + 1]),
+    tokens: int32s(count(batch), [batch, 1]),
+    positions: int64s(new Int32Array(batch).fill(prefix), [batch, 1]),
+    rows: int32s(count(batch), [batch]),
+    asks: int32s(count(prompts * kvHeads * asked), [prompts, kvHeads, asked]),
+    places: int32s(count(batch * heads), [batch, kvHeads, heads / kvHeads]),
+    prefix: int64s([prefix], [1]),
+    mask: floats(new Float32Array(prompts * asked * columns), [prompts, 1, asked, columns]),
     temperature: scalar(0.9),
   }
+  const cache = (rows: number, length: number) =>
+    floats(new Float32Array(rows * kvHeads * length * headDim), [rows, kvHeads, length, headDim])
   for (let layer = 0; layer < layers; layer++) {
-    for (const name of [cacheKey(layer), cacheValue(layer)]) {
-      feeds[name] = floats(new Float32Array(batch * kvHeads * window * headDim), [
-        batch,
-        kvHeads,
-        window,
-        headDim,
-      ])
-    }
+    for (const name of [promptKey(layer), promptValue(layer)]) feeds[name] = cache(prompts, prefix)
+    for (const name of [cacheKey(layer), cacheValue(layer)]) feeds[name] = cache(batch, window)
   }
   return feeds
 }
 
 const graphs = {
   'forward+backward': await profile(
-    sequenceProgram(config, { adapter, trained: 'adapter', loss: 'policy_gradient' }),
+    sequenceProgram(
+      config,
+      { adapter, trained: 'adapter', folded: true, loss: 'policy_gradient' },
+      { blocks: BLOCKS },
+    ),
     trainingFeeds(config),
   ),
   'sampling step': await profile(stepProgram(config, {}), stepFeeds(config)),

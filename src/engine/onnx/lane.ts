@@ -21,7 +21,7 @@ import {
 import { compile, floats, type Program, type Values } from './session.ts'
 
 /** Blocks of positions that attention goes by: of what no position may see, four leave out three quarters. */
-const BLOCKS = 4
+export const BLOCKS = 4
 const inBlocks = (size: number) => Math.ceil(size / BLOCKS) * BLOCKS
 
 export interface NamedArray {
