@@ -173,7 +173,7 @@ describe('run', () => {
       '--steps',
       '500',
     )
-    while (!stopped.said().includes('recipe-s17')) await new Promise((resolve) => setTimeout(resolve, 50))
+    while (!stopped.said().includes('baseline-s18')) await new Promise((resolve) => setTimeout(resolve, 50))
     stopped.child.kill('SIGINT')
     expect((await stopped.ended).code).toBe(130)
   })
