@@ -16,14 +16,13 @@ it('finds that sharing helps where nobody can do it alone, and no more than it c
     arms: { baseline: { reads: own }, recipe: { reads: shared } },
     // Hardly trained: seeds that learn at different speeds are for many steps to bring together.
     train: { steps: 2 },
-    evaluation: { baseRuns: 1 },
     seeds: [1, 2, 3],
     engine: { threads: 1 },
   })
   const out = await mkdtemp(join(tmpdir(), 'control-'))
   try {
     const { contrasts } = await runExperiment(experiment, { out })
-    expect(contrasts[0].verdict).toBe('moved')
+    expect(contrasts[0].verdict, contrasts[0].why).toBe('moved')
     expect(contrasts[0].delta).toBeLessThan(most + 0.05)
   } finally {
     await rm(out, { recursive: true })
