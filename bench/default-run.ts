@@ -25,7 +25,8 @@ const { values, positionals } = parseArgs({
 const git = (...what: string[]) => spawnSync('git', what, { encoding: 'utf8' }).stdout.trim()
 
 for (let time = 0; time < Number(values.times); time++) {
-  const out = join(mkdtempSync(join(tmpdir(), 'default-run-')), 'run')
+  const folder = mkdtempSync(join(tmpdir(), 'default-run-'))
+  const out = join(folder, 'run')
   const program = values.cli.endsWith('.ts') ? ['--import', 'tsx'] : []
   const started = performance.now()
   const { status, stderr } = spawnSync(
@@ -53,7 +54,7 @@ for (let time = 0; time < Number(values.times); time++) {
     `${JSON.stringify(line)}\n`,
   )
   console.log(JSON.stringify(line))
-  rmSync(out, { recursive: true })
+  rmSync(folder, { recursive: true })
 }
 
 function tokensOf(out: string): number {

@@ -1,6 +1,6 @@
 /**
  * Several operators as one, differentiated as a whole: what backward needs of the inside is computed anew there, instead of
- * kept from forward. Where both directions would compute the very same, they are written differently, so that a runtime
+ * kept from forward, unless a caller says otherwise. Where both directions would compute the very same, they are written differently, so that a runtime
  * that shares what is computed twice does not keep it after all.
  */
 import * as ops from './ops.ts'
