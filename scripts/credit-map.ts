@@ -319,10 +319,17 @@ await writeFileAtomic(at('docs/images/credit-map.svg'), picture())
 const machines = [...new Set(cells.map(({ machine }) => machine))].join('; ')
 const seeds = Math.max(...cells.map(({ seed }) => seed))
 const used = Object.entries(cells[0].versions).map(([name, version]) => `${name} ${version}`)
+const hours = cells.reduce((sum, { seconds }) => sum + seconds.train + seconds.evaluation, 0) / 3600
+/** Between which sizes a world's rules' smallest visible effects lie. */
+const visible = worldNames.map((world) => {
+  const effects = contrasts[world].flatMap(({ smallestEffect }) => smallestEffect ?? [])
+  return `${world} ${fixed(Math.min(...effects))} to ${fixed(Math.max(...effects))}`
+})
 await replaceSections(at('docs/credit-map.md'), {
   'made of':
     `${cells.length} cells, seeds 1 to ${seeds}, 240 held-out problems, four replies each; ${machines}; ` +
-    `${used.join(', ')}.`,
+    `${used.join(', ')}; ${hours.toFixed(1)} hours of one core. By rule, the smallest effect that would have been seen ` +
+    `four times in five: ${visible.join(', ')}.`,
   ...Object.fromEntries(worldNames.map((world) => [`table ${world}`, worldTable(world)])),
   ...Object.fromEntries(worldNames.map((world) => [`influence ${world}`, influenceTable(world)])),
   ...Object.fromEntries(worldNames.map((world) => [`boards ${world}`, boardsOf(world, 3)])),
