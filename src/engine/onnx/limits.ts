@@ -56,9 +56,10 @@ export function gpuLimits(
 ): Limits {
   const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
   const unit = precision === 'float16' ? 2 : 4
-  // The weights once, and with an adapter folded in for two policies; on WebGPU the head transposed, and both widened.
+  // The weights once, and with an adapter folded in for two policies; on CUDA in training too; on WebGPU the head
+  // transposed, and both widened.
   const headCopies = device === 'webgpu' ? vocabSize * hiddenSize * (unit + 2 * 4) : 0
-  const weights = parameterCount(config) * unit * 3 + headCopies
+  const weights = parameterCount(config) * unit * (device === 'cuda' ? 4 : 3) + headCopies
   // On WebGPU buffers are kept for each size that comes up, and sizes are few (`gpu/sizes.ts`): two of the largest fit.
   const share = device === 'webgpu' ? 0.3 : 0.65
   const free = Math.max(memory * share - weights, memory * 0.1)

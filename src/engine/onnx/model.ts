@@ -170,7 +170,7 @@ export function loraLinear(base: Linear, pair: (name: string) => AdapterPair, sc
   }
 }
 
-/** The same by one product with the folded weight, in single precision; only `x` and the adapter are differentiated. */
+/** The same by one product with the folded weight, in the weights' type; only `x` and the adapter are differentiated. */
 export function foldedLinear(
   config: ModelConfig,
   weight: Parameters,
@@ -179,9 +179,11 @@ export function foldedLinear(
 ): Linear {
   const shapes = weightShapes(config)
   return (x, name) => {
-    const folded = foldedWeight(weight(`${name}.weight`), pair(name), scale)
-    const y = adaptedProduct(x, folded, pair(name), scale)
-    return shapes.has(`${name}.bias`) ? ops.add(y, weight(`${name}.bias`)) : y
+    const base = weight(`${name}.weight`)
+    const { a, b } = pair(name)
+    const narrow = { a: ops.cast(a, base.dtype), b: ops.cast(b, base.dtype) }
+    const y = adaptedProduct(x, foldedWeight(base, narrow, scale), narrow, scale)
+    return shapes.has(`${name}.bias`) ? ops.add(y, ops.cast(weight(`${name}.bias`), x.dtype)) : y
   }
 }
 

@@ -93,7 +93,8 @@ export interface SequenceOptions {
   trained: Trained
   /**
    * The adapter is folded into the weights in the graph, which spares two products a projection in forward and one in
-   * backward: less work where a batch has more rows than the weights.
+   * backward, and passes over what they give: less work where a batch has more rows than the weights. Where weights are
+   * held in halves and products are not, it stands beside them.
    */
   folded?: boolean
   loss?: LossKind
@@ -238,7 +239,8 @@ export function summingProgram(
   target: Target = {},
 ): Uint8Array {
   const lossScale = lossScaleInput(target)
-  const part = sequenceGraph(config, { adapter, trained: 'adapter', loss }, target, batchInputs(lossScale))
+  const options: SequenceOptions = { adapter, trained: 'adapter', folded: !target.plain, loss }
+  const part = sequenceGraph(config, options, target, batchInputs(lossScale))
   const sums = [...part.gradients].map(([name, gradient]): [string, Tensor] => {
     const unscaled = lossScale === null ? gradient : ops.div(gradient, lossScale)
     return [`next ${sumName(name)}`, ops.add(input(sumName(name), gradient.shape), unscaled)]

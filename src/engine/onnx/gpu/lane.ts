@@ -66,7 +66,7 @@ export async function openGpuLane(
     async score(job) {
       const { adapter } = job
       const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
-        sequenceProgram(config, { adapter, trained: 'none' }, target),
+        sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
       )
       const overlay = adapters.overlayOf(job)
       const run = async (inputs: Values, targets: number) => {
