@@ -96,7 +96,7 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
     native.check(native.appendCuda(settings, cuda))
     native.releaseCudaOptions(cuda)
   }
-  const session = native.createSession(native.env, bytes, bytes.length, settings)
+  const session = await native.createSession(provider, native.env, bytes, bytes.length, settings)
   native.releaseSessionOptions(settings)
   const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo(MEMORY[provider], 0, 0, 0)
   const allocator = native.createAllocator(session, memory)
@@ -168,8 +168,14 @@ function loadKoffi(): typeof import('koffi') {
   }
 }
 
+/** Bytes of stack for what a thread of koffi's does: compiling a graph takes more than koffi gives it by itself. */
+const THREAD_STACK = 8 << 20
+
 function openApi() {
   const koffi = loadKoffi()
+  // Lanes of one process share koffi, which takes this once.
+  if (koffi.config().async_stack_size !== THREAD_STACK)
+    koffi.config({ async_stack_size: THREAD_STACK, resident_async_pools: 1 })
   const folder = dirname(require.resolve('onnxruntime-node/package.json'))
   const { platform, arch } = process
   const file = { linux: 'libonnxruntime.so.1', darwin: 'libonnxruntime.1.dylib', win32: 'onnxruntime.dll' }
@@ -186,6 +192,15 @@ function openApi() {
     const prototype = koffi.proto(`${result} Ort${place}_${prototypes++}(${parameters.join(', ')})`)
     const pointer = koffi.decode(table, place * 8, P)
     return (...given: unknown[]): Pointer => koffi.call(pointer, prototype, ...given)
+  }
+  /** The same on another thread. */
+  const apart = (place: number, result: string, ...parameters: string[]) => {
+    const prototype = koffi.proto(`${result} Ort${place}_${prototypes++}(${parameters.join(', ')})`)
+    const called = koffi.decode(koffi.decode(table, place * 8, P), prototype)
+    return (...given: unknown[]) =>
+      new Promise<Pointer>((resolve, reject) => {
+        called.async(...given, (error: unknown, found: Pointer) => (error ? reject(error) : resolve(found)))
+      })
   }
   const message = at(2, 'const char *', P)
   const releaseStatus = at(93, 'void', P)
@@ -212,6 +227,9 @@ function openApi() {
       return Number(result[0])
     }
   }
+  const session = [P, P, 'size_t', P]
+  const createHere = making(8, ...session)
+  const createApart = apart(8, P, ...session, '_Out_ void **')
   const createMemoryInfo = making(68, 'const char *', 'int', 'int', 'int')
   const allocatorOfNames = making(78)()
   const nameOf = making(36, P, 'size_t', P)
@@ -232,7 +250,13 @@ function openApi() {
     updateCudaOptions: at(206, P, P, 'const char **', 'const char **', 'size_t'),
     appendCuda: at(204, P, P, P),
     releaseCudaOptions: at(208, 'void', P),
-    createSession: making(8, P, P, 'size_t', P),
+    /** On a thread of its own, so that others can run meanwhile; WebGPU's stay on the one that runs them. */
+    async createSession(provider: Provider, ...given: unknown[]): Promise<Pointer> {
+      if (provider === 'webgpu') return createHere(...given)
+      const result = [null]
+      check(await createApart(...given, result))
+      return result[0]
+    },
     releaseSession: at(95, 'void', P),
     createAllocator: making(131, P, P),
     releaseAllocator: at(132, 'void', P),

@@ -6,9 +6,16 @@
  */
 import { f32ToF16 } from '../../checkpoint/halves.ts'
 import type { Lane, LaneOptions } from '../lane.ts'
-import { type Precision, rotaryTables, TRANSPOSED_HEAD, weightPrecision } from '../model.ts'
+import { rotaryTables, TRANSPOSED_HEAD, weightPrecision } from '../model.ts'
 import { hostTensor, type NativeProgram, type Provider } from '../native.ts'
-import { clearingProgram, sequenceProgram, summingProgram, sumName } from '../programs.ts'
+import {
+  type AdapterShape,
+  clearingProgram,
+  type LossKind,
+  sequenceProgram,
+  summingProgram,
+  sumName,
+} from '../programs.ts'
 import { scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
@@ -34,6 +41,8 @@ export async function openGpuLane(
   const adapters = openAdapters(config, target, memory, resident)
   const sampler = openSampler({ config, place: options.place, target, memory, resident, adapters, plain })
   const sums = new Map<number, [Tensors, Tensors]>()
+  const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
+    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target))
 
   /** Sums of gradients as a batch finds them, and as it leaves them. */
   const sumsOf = async (
@@ -62,7 +71,11 @@ export async function openGpuLane(
     async overlay(job) {
       await adapters.set(job)
     },
-    generate: sampler.generate,
+    generate(job, ...others) {
+      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile.
+      if (provider === 'cuda' && job.adapter) trainingOf(job.adapter, 'policy_gradient').catch(() => {})
+      return sampler.generate(job, ...others)
+    },
     async score(job) {
       const { adapter } = job
       const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
@@ -85,9 +98,7 @@ export async function openGpuLane(
     async train(job) {
       const { adapter, loss, names, into } = job
       if (adapter === undefined) throw new Error('on a GPU an adapter is trained, not every weight')
-      const training = await memory.program(named(`train ${loss}`, adapter), () =>
-        summingProgram(config, adapter, loss, target),
-      )
+      const training = await trainingOf(adapter, loss)
       const clearing = await memory.program(`clear, rank ${adapter.rank}`, () =>
         clearingProgram(config, adapter.rank),
       )
@@ -132,8 +143,13 @@ async function placeWeights(options: LaneOptions, target: GpuTarget, memory: Mem
   const tables = rotaryTables(config, target.context)
   const shape = [target.context, config.headDim / 2]
   for (const { name, shape, data } of options.weights) {
-    resident[name] = await memory.place(weightBits(name, data, target.precision), shape)
+    const table = name === 'cos' || name === 'sin'
+    const single = table || weightPrecision(name, target.precision) === 'float32'
+    if (single) resident[name] = await memory.place(data, shape)
+    else if (target.plain) resident[name] = await memory.place(inHalves(data), shape)
+    else resident[name] = await memory.narrow(data, shape)
   }
+  await memory.forget('narrow')
   resident.cos = await memory.place(tables.cos, shape)
   resident.sin = await memory.place(tables.sin, shape)
   // Of a large model, gigabytes that nobody needs now.
@@ -147,10 +163,8 @@ async function placeWeights(options: LaneOptions, target: GpuTarget, memory: Mem
   return resident
 }
 
-/** A weight in the type that the device holds it in. */
-function weightBits(name: string, data: Float32Array, precision: Precision): Float32Array | Uint16Array {
-  const table = name === 'cos' || name === 'sin'
-  if (table || weightPrecision(name, precision) === 'float32') return data
+/** On the host: what WebGPU rounds to is its own choice. */
+function inHalves(data: Float32Array): Uint16Array {
   const bits = new Uint16Array(data.length)
   f32ToF16(data, bits)
   return bits

@@ -3,6 +3,7 @@
  * and given back.
  */
 import { emit } from '../../graph/emit.ts'
+import * as ops from '../../graph/ops.ts'
 import { input } from '../../graph/tensor.ts'
 import {
   type Binding,
@@ -19,31 +20,34 @@ import type { Values } from '../session.ts'
 export type Tensors = Record<string, NativeTensor>
 
 export interface Memory {
-  /** The program of that name, built when it is first asked for. */
+  /** The program of that name, compiled when it is first asked for. */
   program(name: string, build: () => Uint8Array, recorded?: boolean): Promise<NativeProgram>
   /** Lets go of the programs whose names begin so. */
-  forget(prefix: string): void
+  forget(prefix: string): Promise<void>
   /** Copies an array to the device, into a tensor that is there or a new one. */
   place(data: HostArray, dims: readonly number[], into?: NativeTensor): Promise<NativeTensor>
+  /** Copies an array to the device, into a new tensor of halves: rounded there, to the nearest, ties to even. */
+  narrow(data: Float32Array, dims: readonly number[]): Promise<NativeTensor>
   /** Copies a tensor into an array. */
   read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): Promise<A>
 }
 
 export function openMemory(provider: Provider, threads: number): Memory {
-  const programs = new Map<string, NativeProgram>()
+  const programs = new Map<string, Promise<NativeProgram>>()
   const memory: Memory = {
-    async program(name, build, recorded = false) {
-      let found = programs.get(name)
-      if (found === undefined) {
-        found = await nativeProgram(build(), { provider, threads, recorded })
-        programs.set(name, found)
-      }
-      return found
+    program(name, build, recorded = false) {
+      const known = programs.get(name)
+      if (known !== undefined) return known
+      const made = nativeProgram(build(), { provider, threads, recorded })
+      programs.set(name, made)
+      made.catch(() => programs.delete(name))
+      return made
     },
-    forget(prefix) {
+    async forget(prefix) {
       for (const name of [...programs.keys()].filter((name) => name.startsWith(prefix))) {
-        programs.get(name)?.release()
+        const gone = programs.get(name)
         programs.delete(name)
+        ;(await gone)?.release()
       }
     },
     async place(data, dims, into) {
@@ -60,6 +64,20 @@ export function openMemory(provider: Provider, threads: number): Memory {
       }
       return to
     },
+    async narrow(data, dims) {
+      const narrowing = await memory.program(`narrow ${dims.length}`, () =>
+        emit('narrow', { copy: ops.cast(input('source', axes(dims.length)), 'float16') }),
+      )
+      // Memory of a program that stays: this one's goes with it.
+      const to = (await copier('float16', dims.length)).tensor('float16', dims)
+      const source = hostTensor('float32', data, dims)
+      try {
+        await once(narrowing.bind([{ source }], { copy: to }))
+      } finally {
+        source.dispose()
+      }
+      return to
+    },
     async read(tensor, into) {
       const host = hostTensor(tensor.dtype, into, tensor.dims)
       await copy(tensor, host)
@@ -67,16 +85,16 @@ export function openMemory(provider: Provider, threads: number): Memory {
       return into
     },
   }
-  const copier = (dtype: NativeType, rank: number) => {
-    const dims = Array.from({ length: rank }, (_, axis) => `d${axis}`)
-    return memory.program(`copy ${dtype} ${rank}`, () => emit('copy', { copy: input('source', dims, dtype) }))
-  }
+  const copier = (dtype: NativeType, rank: number) =>
+    memory.program(`copy ${dtype} ${rank}`, () => emit('copy', { copy: input('source', axes(rank), dtype) }))
   const copy = async (source: NativeTensor, to: NativeTensor) => {
     const copying = await copier(source.dtype, source.dims.length)
     await once(copying.bind([{ source }], { copy: to }))
   }
   return memory
 }
+
+const axes = (rank: number) => Array.from({ length: rank }, (_, axis) => `d${axis}`)
 
 /** Runs a binding and gives it back. */
 export async function once(binding: Binding): Promise<void> {

@@ -86,8 +86,8 @@ export function openSampler({
     }
   }
 
-  const forgetSteps = () => {
-    memory.forget('step')
+  const forgetSteps = async () => {
+    await memory.forget('step')
     recordings.clear()
   }
 
@@ -96,7 +96,7 @@ export function openSampler({
     const { maxTokens: steps } = sampling
     const samples = slots.length
     const nucleus = sampling.topP < 1
-    if (recordings.size === RECORDINGS) forgetSteps()
+    if (recordings.size === RECORDINGS) await forgetSteps()
     const step = await stepOf(nucleus)
     const prefill = await memory.program('prefill', () => prefillProgram(config, target))
     const requests = [...new Set(slots.map(({ request }) => request))]
@@ -215,7 +215,7 @@ export function openSampler({
           if (!(error instanceof CannotRecord)) throw error
           say(`A sampling step cannot be recorded here, going on without: ${error.message}`)
           records = false
-          forgetSteps()
+          await forgetSteps()
           started = some.map(fresh)
           await attempt(started)
         }
