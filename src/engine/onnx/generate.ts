@@ -24,7 +24,8 @@ import {
 export interface GenerateContext {
   config: ModelConfig
   prompt: Program
-  step: Program
+  /** The program of a step of so many rows. */
+  step: (rows: number) => Program
   /** Weights, adapter and rotary tables by name. */
   values: readonly Values[]
   /** Prompt tokens, padding included, computed together. */
@@ -143,7 +144,7 @@ export async function generate(
       feeds = null
     }
     feeds ??= stepFeeds(config, prefix, prompts, own, live)
-    const outputs = await context.step.run([
+    const outputs = await context.step(batch).run([
       {
         ...feeds.values,
         tokens: int32s(
@@ -277,10 +278,9 @@ function appendNew(
     live.forEach(({ length }, row) => {
       for (let head = 0; head < kvHeads; head++) {
         const line = row * kvHeads + head
-        array.set(
-          fresh.subarray(line * headDim, (line + 1) * headDim),
-          (line * cache.window + length) * headDim,
-        )
+        const [from, to] = [line * headDim, (line * cache.window + length) * headDim]
+        // A view for each of so few numbers costs more than to copy them.
+        for (let i = 0; i < headDim; i++) array[to + i] = fresh[from + i]
       }
     })
   })

@@ -18,7 +18,7 @@ import {
   type TrainResult,
   trainBatches,
 } from './sequences.ts'
-import { compile, floats, type Program, type Values } from './session.ts'
+import { compile, floatData, floats, type Program, type Values } from './session.ts'
 
 /** Blocks of positions that attention goes by: of what no position may see, four leave out three quarters. */
 export const BLOCKS = 4
@@ -38,7 +38,7 @@ export interface LaneOptions {
   prefillTokens: number
   /** Whether an adapter is folded into the weights in training. */
   folds: boolean
-  /** Keeps a second copy of the weights that steps multiply by, packed once for that instead of anew in each step. */
+  /** Keeps a second copy of weights that steps multiply by, packed once for that instead of anew in each step. */
   packsSteps: boolean
   /** Positions that the rotary tables must hold. */
   rotaryLength: number
@@ -116,37 +116,45 @@ export function openLane(options: LaneOptions): Lane {
     name: string,
     adapter: AdapterShape | undefined,
     build: () => Uint8Array,
-    constants?: ReadonlyMap<string, Uint8Array>,
   ): Promise<Program> => {
     const key = keyOf(name, adapter)
     let found = programs.get(key)
     if (found === undefined) {
-      found = compile(build(), { runtime, threads, constants })
+      found = compile(build(), { runtime, threads })
       programs.set(key, found)
     }
     return found
   }
 
-  const packed = new Map(
-    weights
-      .filter(({ name }) => options.packsSteps && isMultipliedBy(config, name))
-      .map(({ name, data }) => [name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)]),
-  )
-  let packedStep: string | undefined
-  const step = async ({ overlay, adapter }: Model): Promise<Program> => {
-    // Tensors that stand before the base's own cannot be constants.
-    const own = overlay === null || adapter !== undefined
-    if (packed.size === 0 || !own) return program('step', adapter, () => stepProgram(config, { adapter }))
-    const key = keyOf('packed step', adapter)
-    // One at a time: each holds a copy of the weights.
-    if (packedStep !== undefined && packedStep !== key) {
-      const other = await programs.get(packedStep)
-      programs.delete(packedStep)
-      await other?.release()
-    }
-    packedStep = key
-    const build = () => stepProgram(config, { adapter }, { constants: new Set(packed.keys()) })
-    return program('packed step', adapter, build, packed)
+  const packable = weights.filter(({ name, shape }) => options.packsSteps && isPacked(options, name, shape))
+  /** The one step whose weights are packed: each holds a copy of them. */
+  let packed: { key: string; program: Promise<Program> } | undefined
+  const graphs = new Map<string, Uint8Array>()
+  const packedStep = async ({ overlay, adapter }: Model): Promise<Program> => {
+    const over = overlay === null ? undefined : overlays.get(overlay)
+    const own = packable.every(({ name }) => over?.[name] === undefined)
+    const key = keyOf(own ? 'the base' : `overlay ${overlay}`, adapter)
+    if (packed?.key === key) return packed.program
+    await packed?.program.then((program) => program.release())
+    const shape = keyOf('packed step', adapter)
+    const graph =
+      graphs.get(shape) ??
+      stepProgram(config, { adapter }, { constants: new Set(packable.map(({ name }) => name)) })
+    graphs.set(shape, graph)
+    const constants = packable.map(({ name }): [string, Uint8Array] => {
+      const data = floatData(over?.[name] ?? base[name])
+      return [name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)]
+    })
+    packed = { key, program: compile(graph, { runtime, threads, constants: new Map(constants) }) }
+    return packed.program
+  }
+  /** The program of a step of so many rows. */
+  const step = async (model: Model): Promise<(rows: number) => Program> => {
+    const { adapter } = model
+    const fast = packable.length > 0 ? await packedStep(model) : null
+    if (fast && !options.folds) return () => fast
+    const plain = await program('step', adapter, () => stepProgram(config, { adapter }))
+    return (rows) => (fast && rows > 1 ? fast : plain)
   }
   return {
     async overlay({ id, tensors, fold }) {
@@ -199,6 +207,17 @@ export function openLane(options: LaneOptions): Lane {
       return trainBatches(training, valuesOf(job), batches, job, adapter && inBlocks)
     },
   }
+}
+
+/**
+ * ONNX Runtime adds a packed product up in longer parts of the inner axis than another, but for axes as short as this:
+ * these have the same bits either way, but for a single row.
+ */
+const SAME_SUMS = 128
+
+/** Whether a step's products read this weight packed; a small model's only where that does not change a bit. */
+function isPacked({ config, folds }: LaneOptions, name: string, shape: readonly number[]): boolean {
+  return isMultipliedBy(config, name) && (!folds || shape[1] <= SAME_SUMS)
 }
 
 /** Whether a step's products have this weight as their right side: the projections, and the vocabulary's head. */

@@ -13,9 +13,8 @@ import { FRUGAL, WEBGPU_BUFFER } from './gpu/sizes.ts'
 const foldBelow = 50e6
 
 /**
- * A large model's weights are packed once for its sampling steps where they are at most this share of the machine's
- * memory: the packed copy is a little larger than they are. SmolLM2-135M, 2 cores: steps of 8 to 128 rows take 5 to 20%
- * less time.
+ * Weights are packed once for sampling steps where they are at most this share of the machine's memory: the packed copy is
+ * a little larger than they are. SmolLM2-135M, 2 cores: steps of 8 to 128 rows take 5 to 20% less time.
  */
 const packedShare = 0.2
 
@@ -39,9 +38,7 @@ export function defaultLimits(
     prefillTokens: 2048,
     folds: small,
     packsSteps:
-      !small &&
-      device === 'cpu' &&
-      parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memoryBytes(),
+      device === 'cpu' && parameters * Float32Array.BYTES_PER_ELEMENT <= packedShare * memoryBytes(),
   }
 }
 

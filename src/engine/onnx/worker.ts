@@ -27,9 +27,33 @@ async function perform({ call, job, stop }: Call): Promise<void> {
       )
     }
     case 'generate': {
-      const onTokens = (tokens: number, drawn: readonly Drawn[] = []) => answer({ call, tokens, drawn })
-      return answer({ call, result: await lane.generate(job, onTokens, checkOf(call, stop)) })
+      const telling = tellOf(call)
+      const result = await lane.generate(job, telling.onTokens, checkOf(call, stop))
+      telling.rest()
+      return answer({ call, result })
     }
+  }
+}
+
+/** Milliseconds between news of drawn tokens: as often as a person can see. A message a token takes 3% of a small model's time. */
+const TELL_EACH = 40
+
+/** Gathers what a call draws, and tells of it now and then: of the first at once, of the rest at its end. */
+function tellOf(call: number) {
+  let [tokens, drawn]: [number, Drawn[]] = [0, []]
+  let told = Number.NEGATIVE_INFINITY
+  const rest = () => {
+    if (tokens > 0) answer({ call, tokens, drawn })
+    ;[tokens, drawn] = [0, []]
+    told = performance.now()
+  }
+  return {
+    onTokens(more: number, alsoDrawn: readonly Drawn[] = []) {
+      tokens += more
+      drawn.push(...alsoDrawn)
+      if (performance.now() - told > TELL_EACH) rest()
+    },
+    rest,
   }
 }
 
