@@ -25,6 +25,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { table } from '../scripts/markdown.ts'
+import { median } from '../scripts/numbers.ts'
 import { finalScores } from '../src/board/counts.ts'
 import { own } from '../src/board/sights.ts'
 import { fingerprint } from '../src/engine/checkpoint/fingerprint.ts'
@@ -359,7 +360,8 @@ function summarise(lines: Line[]) {
     effect: effects.length === 0 ? null : ofEffects(effects),
     /** Of one thread, all together. */
     minutes: lines.reduce((sum, { seconds }) => sum + seconds / 60, 0),
-    secondsEach: mean(nulls.map(({ seconds }) => seconds)),
+    /** The median: some ran beside other work. */
+    secondsEach: median(nulls.map(({ seconds }) => seconds)),
     experiments: lines,
   }
 }

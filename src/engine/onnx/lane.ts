@@ -126,7 +126,7 @@ export function openLane(options: LaneOptions): Lane {
     return found
   }
 
-  const packable = weights.filter(({ name, shape }) => options.packsSteps && isPacked(options, name, shape))
+  const packable = weights.filter(({ name, shape }) => options.packsSteps && isConstant(options, name, shape))
   /** The one step whose weights are packed: each holds a copy of them. */
   let packed: { key: string; program: Promise<Program> } | undefined
   const graphs = new Map<string, Uint8Array>()
@@ -215,9 +215,12 @@ export function openLane(options: LaneOptions): Lane {
  */
 const SAME_SUMS = 128
 
-/** Whether a step's products read this weight packed; a small model's only where that does not change a bit. */
-function isPacked({ config, folds }: LaneOptions, name: string, shape: readonly number[]): boolean {
-  return isMultipliedBy(config, name) && (!folds || shape[1] <= SAME_SUMS)
+/**
+ * Whether a step has this weight in it, packed if products read it, instead of being given it each time. A small model's
+ * only where that does not change a bit.
+ */
+function isConstant({ config, folds }: LaneOptions, name: string, shape: readonly number[]): boolean {
+  return shape.length === 1 || (isMultipliedBy(config, name) && (!folds || shape[1] <= SAME_SUMS))
 }
 
 /** Whether a step's products have this weight as their right side: the projections, and the vocabulary's head. */
