@@ -127,31 +127,38 @@ export function openLane(options: LaneOptions): Lane {
   }
 
   const packable = weights.filter(({ name, shape }) => options.packsSteps && isConstant(options, name, shape))
-  /** The one step whose weights are packed: each holds a copy of them. */
-  let packed: { key: string; program: Promise<Program> } | undefined
   const graphs = new Map<string, Uint8Array>()
-  const packedStep = async ({ overlay, adapter }: Model): Promise<Program> => {
-    const over = overlay === null ? undefined : overlays.get(overlay)
-    const own = packable.every(({ name }) => over?.[name] === undefined)
-    const key = keyOf(own ? 'the base' : `overlay ${overlay}`, adapter)
+  /** The one step whose weights are packed: each holds a copy of them. */
+  let packed: { key: string; program: Program } | undefined
+  const packedStep = async (
+    key: string,
+    over: Values | undefined,
+    adapter?: AdapterShape,
+  ): Promise<Program> => {
     if (packed?.key === key) return packed.program
-    await packed?.program.then((program) => program.release())
+    const old = packed?.program
+    packed = undefined
+    await old?.release()
     const shape = keyOf('packed step', adapter)
-    const graph =
-      graphs.get(shape) ??
-      stepProgram(config, { adapter }, { constants: new Set(packable.map(({ name }) => name)) })
-    graphs.set(shape, graph)
     const constants = packable.map(({ name }): [string, Uint8Array] => {
       const data = floatData(over?.[name] ?? base[name])
       return [name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)]
     })
-    packed = { key, program: compile(graph, { runtime, threads, constants: new Map(constants) }) }
+    const names = new Set(packable.map(({ name }) => name))
+    const graph = graphs.get(shape) ?? stepProgram(config, { adapter }, { constants: names })
+    graphs.set(shape, graph)
+    packed = { key, program: await compile(graph, { runtime, threads, constants: new Map(constants) }) }
     return packed.program
   }
   /** The program of a step of so many rows. */
-  const step = async (model: Model): Promise<(rows: number) => Program> => {
-    const { adapter } = model
-    const fast = packable.length > 0 ? await packedStep(model) : null
+  const step = async ({ overlay, adapter }: Model): Promise<(rows: number) => Program> => {
+    const over = overlay === null ? undefined : overlays.get(overlay)
+    const own = packable.every(({ name }) => over?.[name] === undefined)
+    // A large model whose every weight is trained is not copied after each update.
+    const packs = packable.length > 0 && (own || options.folds)
+    const fast = packs
+      ? await packedStep(keyOf(own ? 'own' : `overlay ${overlay}`, adapter), over, adapter)
+      : null
     if (fast && !options.folds) return () => fast
     const plain = await program('step', adapter, () => stepProgram(config, { adapter }))
     return (rows) => (fast && rows > 1 ? fast : plain)

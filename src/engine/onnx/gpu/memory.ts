@@ -38,8 +38,9 @@ export function openMemory(provider: Provider, threads: number): Memory {
     program(name, build, recorded = false) {
       const known = programs.get(name)
       if (known !== undefined) return known
-      const made = nativeProgram(build(), { provider, threads, recorded })
+      const made = (async () => nativeProgram(build(), { provider, threads, recorded }))()
       programs.set(name, made)
+      // The next to ask tries again.
       made.catch(() => programs.delete(name))
       return made
     },
