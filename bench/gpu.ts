@@ -5,8 +5,10 @@
  *     npx tsx bench/gpu.ts --device cuda --shape qwen2.5-1.5b --out bench/results/gpu-cuda-qwen2.5-1.5b.json
  *     npx tsx bench/gpu.ts --device cpu --shape small --question 75 --notes 40 --replies 36 --rank 16
  *
- * `--sweep` also varies copies, problems and the notes' length, one at a time.
+ * `--sweep` also halves and doubles copies, problems and the notes' length, one at a time; docs/speed.md says how a step
+ * grows (scripts/growth.ts).
  */
+import { spawnSync } from 'node:child_process'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ModelConfig } from '../src/engine/checkpoint/config.ts'
@@ -21,93 +23,7 @@ import { runtimeVersion } from '../src/engine/onnx/runtime.ts'
 import { adamStep, policyLoss } from '../src/engine/testing/update.ts'
 import { writeJsonAtomic } from '../src/files.ts'
 import { random, seedsOf } from '../src/random.ts'
-
-const family = {
-  rmsNormEps: 1e-6,
-  ropeScaling: null,
-  tieEmbeddings: true,
-  qkNorm: false,
-  contextLength: 4096,
-  bosTokenId: null,
-  eosTokenIds: [],
-}
-const shapes: Record<string, ModelConfig> = {
-  'qwen2.5-1.5b': {
-    ...family,
-    architecture: 'qwen2',
-    vocabSize: 151_936,
-    hiddenSize: 1536,
-    layers: 28,
-    heads: 12,
-    kvHeads: 2,
-    headDim: 128,
-    intermediateSize: 8960,
-    ropeTheta: 1_000_000,
-    attentionBias: true,
-  },
-  'qwen2.5-0.5b': {
-    ...family,
-    architecture: 'qwen2',
-    vocabSize: 151_936,
-    hiddenSize: 896,
-    layers: 24,
-    heads: 14,
-    kvHeads: 2,
-    headDim: 64,
-    intermediateSize: 4864,
-    ropeTheta: 1_000_000,
-    attentionBias: true,
-  },
-  'smollm2-135m': {
-    ...family,
-    architecture: 'llama',
-    vocabSize: 49_152,
-    hiddenSize: 576,
-    layers: 30,
-    heads: 9,
-    kvHeads: 3,
-    headDim: 64,
-    intermediateSize: 1536,
-    ropeTheta: 100_000,
-    attentionBias: false,
-  },
-  // The built-in policy.
-  small: {
-    ...family,
-    architecture: 'llama',
-    vocabSize: 1024,
-    hiddenSize: 128,
-    layers: 4,
-    heads: 4,
-    kvHeads: 1,
-    headDim: 32,
-    intermediateSize: 384,
-    ropeTheta: 10_000,
-    attentionBias: false,
-  },
-  tiny: {
-    ...family,
-    architecture: 'llama',
-    vocabSize: 600,
-    hiddenSize: 64,
-    layers: 2,
-    heads: 4,
-    kvHeads: 2,
-    headDim: 16,
-    intermediateSize: 128,
-    ropeTheta: 10_000,
-    attentionBias: false,
-  },
-}
-
-interface Sizes {
-  problems: number
-  copies: number
-  questionTokens: number
-  noteTokens: number
-  replyTokens: number
-  rank: number
-}
+import { boardTokens, type Sizes, shapes } from './gpu-step.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -135,6 +51,17 @@ const sizes: Sizes = {
 const config = shapes[flags.shape]
 if (config === undefined) throw new Error(`--shape is one of ${Object.keys(shapes).join(', ')}`)
 
+type Phase = 'draft' | 'prefill' | 'read' | 'train' | 'optimise'
+
+interface Measured extends Sizes {
+  /** Seconds of the very first step, which also compiles the programs. */
+  warmUp?: Record<Phase, number>
+  repetitions: Record<Phase, number>[]
+  /** In use before the first step: of a CPU the process's, of a GPU what its driver says of all. */
+  idleMemoryMiB: number
+  peakMemoryMiB: number
+}
+
 const seconds = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
   const start = performance.now()
   const result = await work()
@@ -142,66 +69,79 @@ const seconds = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
 }
 const say = (text: string) => process.stderr.write(`${text}\n`)
 
-const place = await chooseDevice(flags.device as Device | 'auto')
-const memory = await deviceMemory(place.device)
-const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place)
-const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
-say(
-  `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,
-)
-const base = openBase(config, weights, limits, { givesUp: true, place })
-const { parameters } = base
+if (flags.sweep) await sweep()
+else await measure(sizes)
 
-interface Measured extends Sizes {
-  /** Seconds of the very first step, which also compiles the programs. */
-  warmUp?: Record<Phase, number>
-  repetitions: Record<Phase, number>[]
-  peakMemoryMiB: number
-}
-
-const measured: Measured[] = []
-const about = {
-  bench: 'gpu',
-  shape: flags.shape,
-  parameters,
-  device: place.device,
-  precision: place.precision,
-  gpu: await nvidiaGpu('name,driver_version'),
-  processor: cpus()[0]?.model,
-  versions: { node: process.version, 'onnxruntime-node': runtimeVersion('native') },
-}
-await measure(sizes, Number(flags.repeats))
-if (flags.sweep) {
-  for (const change of [
-    { copies: 2 },
-    { copies: 8 },
-    { problems: 6 },
-    { problems: 24 },
-    { noteTokens: 128 },
-  ]) {
-    await measure({ ...sizes, ...change }, 1)
+/**
+ * The sizes that were asked for, and each of three halved and doubled. A process for each: the memory of one is not held
+ * for the next, and what a first step compiles and tunes is in no repetition.
+ */
+async function sweep(): Promise<void> {
+  const varied = (['copies', 'problems', 'noteTokens'] as const).flatMap((what) =>
+    [0.5, 2].map((factor) => ({ ...sizes, [what]: Math.round(factor * sizes[what]) })),
+  )
+  let whole: { measured: Measured[] } | undefined
+  for (const size of [sizes, ...varied]) {
+    const its = { problems: size.problems, copies: size.copies, notes: size.noteTokens }
+    const same = {
+      device: flags.device,
+      shape: flags.shape,
+      question: flags.question,
+      replies: flags.replies,
+    }
+    const options = { ...same, ...its, rank: flags.rank, repeats: flags.repeats }
+    const { status, stdout } = spawnSync(
+      process.execPath,
+      [
+        ...process.execArgv,
+        process.argv[1],
+        ...Object.entries(options).map(([name, is]) => `--${name}=${is}`),
+      ],
+      { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+    if (status !== 0) throw new Error(`${JSON.stringify(its)} ended with ${status}`)
+    const found = JSON.parse(stdout) as { measured: Measured[] }
+    whole = { ...found, measured: [...(whole?.measured ?? []), ...found.measured] }
+    if (flags.out !== undefined) await writeJsonAtomic(flags.out, whole)
   }
+  if (flags.out === undefined) process.stdout.write(`${JSON.stringify(whole, null, 2)}\n`)
 }
-await base.close()
-if (flags.out === undefined) process.stdout.write(`${JSON.stringify({ ...about, measured }, null, 2)}\n`)
-
-type Phase = 'draft' | 'prefill' | 'read' | 'train' | 'optimise'
 
 /** Says each phase as it ends and writes each step, so that a step cut short on a slow device is not all lost. */
-async function measure(size: Sizes, repeats: number): Promise<void> {
+async function measure(size: Sizes): Promise<void> {
+  const place = await chooseDevice(flags.device as Device | 'auto')
+  const memory = await deviceMemory(place.device)
+  const limits = place.device === 'cpu' ? defaultLimits(config) : gpuLimits(config, memory, place)
+  const [weights, weightSeconds] = await seconds(async () => randomWeights(config))
+  say(
+    `${place.device}, ${place.precision}, ${(memory / 2 ** 30).toFixed(0)} GiB free, weights made in ${weightSeconds.toFixed(1)} s`,
+  )
+  const usedMemory = async () =>
+    place.device === 'cpu'
+      ? process.resourceUsage().maxRSS / 1024
+      : Number.parseInt(await nvidiaGpu('memory.used'), 10) || 0
+  const base = openBase(config, weights, limits, { givesUp: true, place })
   const policy = loraPolicy(base, flags.shape, { rank: size.rank, alpha: 2 * size.rank, seed: 1 })
   const stream = random('bench gpu')
   const prompt = (length: number) => Array.from({ length }, () => stream.int(config.vocabSize))
-  const found: Measured = { ...size, repetitions: [], peakMemoryMiB: 0 }
-  const watch = setInterval(() => {
-    void usedMemory().then((used) => {
-      found.peakMemoryMiB = Math.max(found.peakMemoryMiB, used)
-    })
-  }, 500)
+  const found: Measured = { ...size, repetitions: [], idleMemoryMiB: await usedMemory(), peakMemoryMiB: 0 }
+  const whole = {
+    bench: 'gpu',
+    shape: flags.shape,
+    parameters: base.parameters,
+    device: place.device,
+    precision: place.precision,
+    gpu: await nvidiaGpu('name,driver_version'),
+    processor: cpus()[0]?.model,
+    versions: { node: process.version, 'onnxruntime-node': runtimeVersion('native') },
+    measured: [found],
+  }
+  const look = async () => {
+    found.peakMemoryMiB = Math.max(found.peakMemoryMiB, await usedMemory())
+  }
+  const watch = setInterval(() => void look(), 500)
   say(JSON.stringify(size))
-  const first = measured.length === 0
-  measured.push(found)
-  for (let repeat = first ? 0 : 1; repeat <= repeats; repeat++) {
+  for (let repeat = 0; repeat <= Number(flags.repeats); repeat++) {
     const times: Partial<Record<Phase, number>> = {}
     const timed = async <T>(phase: Phase, work: () => Promise<T>): Promise<T> => {
       const [result, time] = await seconds(work)
@@ -209,7 +149,6 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
       say(`  ${repeat === 0 ? 'warm-up' : `repeat ${repeat}`}, ${phase}: ${time.toFixed(2)} s`)
       return result
     }
-    const boardTokens = size.questionTokens + size.copies * size.noteTokens + 60
     const prompts = (length: number) =>
       Array.from({ length: size.problems }, (_, p) => ({
         prompt: prompt(length),
@@ -219,7 +158,7 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
     await timed('draft', () =>
       policy.sample(prompts(size.questionTokens), { ...sampling, maxTokens: size.noteTokens, topP: 0.95 }),
     )
-    const boards = prompts(boardTokens)
+    const boards = prompts(boardTokens(size))
     await timed('prefill', () => policy.sample(boards, { ...sampling, maxTokens: 1, topP: 1 }))
     const groups = await timed('read', () =>
       policy.sample(boards, { ...sampling, maxTokens: size.replyTokens, topP: 1 }),
@@ -234,6 +173,7 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
     const loss = policyLoss(0.9)
     const report = await timed('train', () => policy.forwardBackward(data, loss))
     await timed('optimise', () => policy.optimStep(adamStep({ learningRate: 1e-4 })))
+    await look()
     const drift = Math.max(
       ...report.logprobs.map((line, i) =>
         line.reduce((worst, l, t) => Math.max(worst, Math.abs(l - data[i].logprobs[t])), 0),
@@ -242,10 +182,12 @@ async function measure(size: Sizes, repeats: number): Promise<void> {
     say(`  sampled against trained log-probabilities: ${drift.toExponential(1)}`)
     if (repeat === 0) found.warmUp = times as Record<Phase, number>
     else found.repetitions.push(times as Record<Phase, number>)
-    if (flags.out !== undefined) await writeJsonAtomic(flags.out, { ...about, measured })
+    if (flags.out !== undefined) await writeJsonAtomic(flags.out, whole)
   }
   clearInterval(watch)
   policy.dispose()
+  await base.close()
+  if (flags.out === undefined) process.stdout.write(`${JSON.stringify(whole, null, 2)}\n`)
 }
 
 /** Weights that cost little to make: normal(0, 0.02) draws, the same block over and over. */
@@ -267,8 +209,4 @@ function randomWeights(config: ModelConfig): Weights {
       return [name, { shape, data }]
     }),
   )
-}
-
-async function usedMemory(): Promise<number> {
-  return Number.parseInt(await nvidiaGpu('memory.used'), 10) || 0
 }

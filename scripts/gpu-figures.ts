@@ -7,14 +7,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { readJsonFile } from '../src/files.ts'
+import { floorText } from './floor.ts'
 import { replaceSections, table } from './markdown.ts'
+import { median } from './numbers.ts'
 import { versionOneLines, versionOneSchema, versionOneTable } from './version-1.ts'
 
 const root = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
-const median = (values: readonly number[]) => {
-  const sorted = values.toSorted((a, b) => a - b)
-  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2
-}
 
 const phases = ['draft', 'prefill', 'read', 'train', 'optimise'] as const
 const benchSchema = z.object({
@@ -23,10 +21,13 @@ const benchSchema = z.object({
   device: z.string(),
   precision: z.string(),
   gpu: z.string(),
+  parameters: z.number(),
   measured: z.array(
     z.object({
       problems: z.number(),
       copies: z.number(),
+      questionTokens: z.number(),
+      rank: z.number(),
       noteTokens: z.number(),
       replyTokens: z.number(),
       warmUp: z.record(z.enum(phases), z.number()).optional(),
@@ -88,11 +89,17 @@ const peerRows = [...peers.values()].map(({ cells, tokens, rows, peakGiB }) => {
 })
 /** How many times as long the peer takes. */
 const ratios: string[][] = []
+const floors: string[] = []
+/** What a program's first step takes. */
+const firsts: string[] = []
 
 const files = (await readdir(folder)).filter((name) => /^gpu-(cuda|webgpu)-.*\.json$/.test(name)).sort()
 const rows: string[][] = []
 for (const file of files) {
-  const { shape, device, precision, gpu, measured } = await readJsonFile(`${folder}/${file}`, benchSchema)
+  const { shape, device, precision, gpu, parameters, measured } = await readJsonFile(
+    `${folder}/${file}`,
+    benchSchema,
+  )
   for (const found of measured) {
     const { problems, copies, noteTokens, replyTokens, peakMemoryMiB, warmUp } = found
     // Of a device too slow for more, the first step, compiling included.
@@ -111,6 +118,13 @@ for (const file of files) {
         `${(median(all) / step).toFixed(1)} times`,
         `${(Math.min(...all) / step).toFixed(1)} times`,
       ])
+      if (device === 'cuda') floors.push(floorText(parameters, found, step))
+      if (warmUp) {
+        const { draft, read, train, optimise } = warmUp
+        firsts.push(
+          `${(draft + read + train + optimise).toFixed(0)} s on ${device === 'cuda' ? 'CUDA' : 'WebGPU'}`,
+        )
+      }
     }
     rows.push([
       `${shape}, ${device} (${precision}), ${gpu}${cold ? ', first step' : ''}`,
@@ -168,7 +182,9 @@ const said = versionOneLines(results).filter(
 
 await replaceSections(root('docs/gpu.md'), {
   gpu: table(head, [...rows, ...peerRows]),
-  peer: table(['a step', "as fast as TRL's median", "as TRL's fastest"], ratios),
+  peer: table(['a step', 'as fast as TRL with its own `generate`, its median', 'its fastest'], ratios),
+  first: `${firsts.join(', ')}.`,
+  floor: floors.join('\n'),
   run: [
     table(columns, cells),
     '',

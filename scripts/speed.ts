@@ -2,19 +2,20 @@
  * Puts measured figures into docs/speed.md, between its markers: `npx tsx scripts/speed.ts`.
  *
  * From bench/results: `default-run.jsonl` (bench/default-run.ts), `cpu-small.json` (bench/gpu.ts) and
- * `cpu-small-trl.json` (test/live/peers/trl_step.py).
+ * `cpu-small-trl.json` (test/live/peers/trl_step.py), `studies.jsonl` (bench/studies.ts), `report.json`,
+ * `report-2m-problems.json` and `report-2m.json` (bench/report.ts), `sitting-h200.json` (bench/gpu.ts and test/live/peers/vllm_step.py and trl_step.py,
+ * in one sitting), and what scripts/growth.ts reads.
  */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { readJsonFile } from '../src/files.ts'
+import { floor } from './floor.ts'
+import { growth, rounds } from './growth.ts'
 import { replaceSections, table } from './markdown.ts'
+import { median } from './numbers.ts'
 
 const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
-const median = (values: readonly number[]) => {
-  const sorted = values.toSorted((a, b) => a - b)
-  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2
-}
 
 const runSchema = z.object({
   of: z.string(),
@@ -114,4 +115,233 @@ async function step(): Promise<string> {
   )
 }
 
-await replaceSections(at('docs/speed.md'), { 'default run': await defaultRuns(), step: await step() })
+const studySchema = z.object({
+  jobs: z.number(),
+  secondsAlone: z.number(),
+  secondsTogether: z.number(),
+  share: z.number(),
+  busyAlone: z.number(),
+  busyTogether: z.number(),
+  processor: z.string(),
+  cores: z.number(),
+  node: z.string(),
+  date: z.string(),
+})
+
+async function studies(): Promise<string> {
+  const lines = (await readFile(at('bench/results/studies.jsonl'), 'utf8'))
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => studySchema.parse(JSON.parse(line)))
+  const groups = new Map<string, typeof lines>()
+  for (const line of lines) {
+    const name = [line.jobs, line.processor, line.cores, line.node, line.date].join()
+    groups.set(name, [...(groups.get(name) ?? []), line])
+  }
+  const rows = [...groups.values()].map((some) => {
+    const { jobs, cores, processor, node, date } = some[0]
+    const of = (value: (line: (typeof some)[number]) => number) => median(some.map(value))
+    const share = of((line) => line.share)
+    return [
+      `${jobs}`,
+      `${some.length}`,
+      of((line) => line.secondsAlone).toFixed(1),
+      of((line) => line.secondsTogether).toFixed(1),
+      share.toFixed(2),
+      (jobs * share).toFixed(1),
+      `${of((line) => line.busyAlone).toFixed(1)}, ${of((line) => line.busyTogether).toFixed(1)}`,
+      `${cores} x ${processor}, Node ${node.slice(1)}, ${date}`,
+    ]
+  })
+  return table(
+    [
+      'jobs at once',
+      'times',
+      'one alone, s',
+      'all at once, s',
+      'share',
+      'jobs in the time of one',
+      'cores busy, alone and at once',
+      'where',
+    ],
+    rows,
+  )
+}
+
+const reportSchema = z.object({
+  machine: z.object({ processor: z.string(), cores: z.number(), load: z.number() }),
+  rollouts: z.object({
+    heldOut: z.number(),
+    jobs: z.number(),
+    problems: z.number(),
+    training: z.number(),
+    runMiB: z.number(),
+  }),
+  written: z.object({ seconds: z.number(), peakMiB: z.number(), fileMiB: z.number() }),
+  median: z.object({
+    firstPaint: z.number(),
+    table: z.number(),
+    loaded: z.number(),
+    slowestFilter: z.number(),
+    slowestSearch: z.number(),
+    openProblem: z.number(),
+    heapMiB: z.number(),
+    residentMiB: z.number(),
+  }),
+  openings: z.array(z.unknown()),
+})
+
+async function reports(): Promise<string> {
+  const all = await Promise.all(
+    ['report', 'report-2m-problems', 'report-2m'].map((name) =>
+      readJsonFile(at(`bench/results/${name}.json`), reportSchema),
+    ),
+  )
+  const rows: [string, (of: (typeof all)[number]) => string][] = [
+    ['jobs', ({ rollouts }) => `${rollouts.jobs}`],
+    ['held-out problems', ({ rollouts }) => rollouts.problems.toLocaleString('en')],
+    ['the run on disk, MiB', ({ rollouts }) => rollouts.runMiB.toFixed(0)],
+    ['the report, MiB', ({ written }) => written.fileMiB.toFixed(0)],
+    ['to write it, s', ({ written }) => written.seconds.toFixed(1)],
+    ['peak of memory in that, MiB', ({ written }) => written.peakMiB.toFixed(0)],
+    ['opened from disk: first paint, s', ({ median }) => (median.firstPaint / 1000).toFixed(2)],
+    ['the table is there, s', ({ median }) => (median.table / 1000).toFixed(2)],
+    ['all is loaded, s', ({ median }) => (median.loaded / 1000).toFixed(2)],
+    ['slowest filter, ms', ({ median }) => median.slowestFilter.toFixed(0)],
+    ['slowest search, ms', ({ median }) => median.slowestSearch.toFixed(0)],
+    ['a problem opens, ms', ({ median }) => median.openProblem.toFixed(0)],
+    ["the page's heap, MiB", ({ median }) => median.heapMiB.toFixed(0)],
+    ["its process's memory, MiB", ({ median }) => median.residentMiB.toFixed(0)],
+  ]
+  const [{ machine }] = all
+  return (
+    `${machine.cores} cores of an ${machine.processor}; medians of ${all.map(({ openings }) => openings.length).join(', ')} openings in Chromium.\n\n` +
+    table(
+      ['', ...all.map(({ rollouts }) => `${rollouts.heldOut.toLocaleString('en')} held-out replies`)],
+      rows.map(([what, text]) => [what, ...all.map(text)]),
+    )
+  )
+}
+
+const sittingSchema = z.object({
+  date: z.string().nullable(),
+  hardware: z.string(),
+  commit: z.string(),
+  ours: z.object({
+    draft: z.number(),
+    prefill: z.number(),
+    read: z.number(),
+    train: z.number(),
+    optimise: z.number(),
+  }),
+  vllm: z.object({ version: z.string(), draft: z.number(), readWithPrefill: z.number() }),
+  trl: z.object({ update: z.number(), precision: z.string() }),
+  note: z.string(),
+})
+const gpuSchema = z.object({
+  parameters: z.number(),
+  measured: z.array(
+    z.object({
+      problems: z.number(),
+      copies: z.number(),
+      questionTokens: z.number(),
+      noteTokens: z.number(),
+      replyTokens: z.number(),
+      rank: z.number(),
+    }),
+  ),
+})
+
+async function sitting(): Promise<string> {
+  const { hardware, commit, ours, vllm, trl } = await readJsonFile(
+    at('bench/results/sitting-h200.json'),
+    sittingSchema,
+  )
+  const { parameters, measured } = await readJsonFile(
+    at('bench/results/gpu-cuda-qwen2.5-1.5b.json'),
+    gpuSchema,
+  )
+  const update = ours.train + ours.optimise
+  const pairs: [string, number, string, number][] = [
+    ['draft', ours.draft, 'vLLM', vllm.draft],
+    ['read, its prompts included', ours.read, 'vLLM', vllm.readWithPrefill],
+    ['update', update, 'TRL', trl.update],
+    ['step', ours.draft + ours.read + update, 'both', vllm.draft + vllm.readWithPrefill + trl.update],
+  ]
+  const { asFirst, now } = floor(parameters, measured[0])
+  return (
+    `Seconds, medians; one ${hardware}; this project at \`${commit}\`, vLLM ${vllm.version}, TRL's update in ${trl.precision}.\n\n` +
+    table(
+      ['', 'this project', 'peer', 'its seconds', 'ratio'],
+      pairs.map(([what, mine, peer, other]) => [
+        what,
+        mine.toFixed(2),
+        peer,
+        other.toFixed(2),
+        (other / mine).toFixed(2),
+      ]),
+    ) +
+    `\n\nThe hardware's floor for this step is reckoned, not measured: ${asFirst.step.toFixed(1)} s as first reckoned, ` +
+    `${now.step.toFixed(1)} s by the operations that it cannot do without ([gpu.md](gpu.md#the-floor)).`
+  )
+}
+
+const samplingSchema = z.object({
+  model: z.string(),
+  machine: z.object({ processor: z.string(), threads: z.number() }),
+  date: z.string(),
+  works: z.array(
+    z.object({
+      name: z.string(),
+      prompts: z.number(),
+      copies: z.number(),
+      newTokens: z.number(),
+      promptTokens: z.number(),
+    }),
+  ),
+  versions: z.record(z.string(), z.string()),
+  measured: z.array(
+    z.object({ work: z.string(), weights: z.string(), rounds: z.array(z.object({ seconds: z.number() })) }),
+  ),
+})
+
+async function sampling(): Promise<string> {
+  const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
+  const theirs = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
+  // What else a machine does only takes time: the fastest says most.
+  const secondsOf = ({ rounds }: (typeof ours.measured)[number]) =>
+    Math.min(...rounds.map(({ seconds }) => seconds))
+  const rows = ours.works.flatMap(({ name, prompts, copies, newTokens, promptTokens }) => {
+    const mine = ours.measured.filter(({ work }) => work === name)
+    const best = Math.min(...mine.map(secondsOf))
+    const row = (who: string, one: (typeof mine)[number]) => [
+      `${name}: ${prompts} prompts of ${promptTokens}, ${copies} x ${newTokens} new`,
+      who,
+      one.weights,
+      secondsOf(one).toFixed(1),
+      `${Math.round((prompts * copies * newTokens) / secondsOf(one))}`,
+      (secondsOf(one) / best).toFixed(2),
+    ]
+    return [
+      ...mine.map((one) => row('this project', one)),
+      ...theirs.measured.filter(({ work }) => work === name).map((one) => row('llama.cpp', one)),
+    ]
+  })
+  const { machine, date, model, versions } = theirs
+  return (
+    `${model}; the fastest of ${ours.measured[0].rounds.length}, in turn; ${machine.threads} cores of an ${machine.processor}, ${date}; ` +
+    `onnxruntime-node ${ours.versions['onnxruntime-node']}, llama_cpp_python ${versions.llama_cpp_python}.\n\n` +
+    table(['work', '', 'weights', 'seconds', 'new tokens a second', "times this project's seconds"], rows)
+  )
+}
+
+await replaceSections(at('docs/speed.md'), {
+  sampling: await sampling(),
+  'default run': await defaultRuns(),
+  step: await step(),
+  sitting: await sitting(),
+  growth: await growth(at('bench/results')),
+  rounds: await rounds(at('bench/results/credit-map.jsonl')),
+  studies: await studies(),
+  report: await reports(),
+})

@@ -523,6 +523,8 @@ function armsOfInterest(table: TableState, run: RunView): string[] | null {
 
 /** Squares that a cell has room for; more answers are drawn as a bar for each job. */
 const MOST_SQUARES = 24
+/** More jobs than a row has room for are one bar together. */
+const MOST_BARS = 16
 
 /** Each answer of a side as a square, job by job. */
 function Scores({ row, side, index }: { row: Row; side: number; index: BoardsIndex }) {
@@ -550,28 +552,24 @@ function Squares({
   right: number
   of: number
 }) {
+  const share = (group: boolean[]) => group.filter(Boolean).length / group.length
+  const bars = of <= MOST_SQUARES ? null : groups.length > MOST_BARS ? [right / of] : groups.map(share)
   return (
     <span
-      class={of > MOST_SQUARES ? 'squares bars' : 'squares'}
+      class={bars ? 'squares bars' : 'squares'}
       style={{ '--tone': colourOf(side) }}
       role="img"
       aria-label={`${right} of ${of} right`}
     >
-      {groups.map((group, i) =>
-        of > MOST_SQUARES ? (
-          <i
-            key={i}
-            class="share"
-            style={{ '--share': `${(100 * group.filter(Boolean).length) / group.length}%` }}
-          />
-        ) : (
-          <span key={i} class="group">
-            {group.map((each, n) => (
-              <i key={n} class={each ? 'on' : 'off'} />
-            ))}
-          </span>
-        ),
-      )}
+      {bars
+        ? bars.map((part, i) => <i key={i} class="share" style={{ '--share': `${100 * part}%` }} />)
+        : groups.map((group, i) => (
+            <span key={i} class="group">
+              {group.map((each, n) => (
+                <i key={n} class={each ? 'on' : 'off'} />
+              ))}
+            </span>
+          ))}
     </span>
   )
 }

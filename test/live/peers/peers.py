@@ -129,7 +129,7 @@ def speed(request: dict) -> dict:
                 attention_mask=mask,
                 do_sample=True,
                 temperature=0.9,
-                top_p=0.95,
+                top_p=request["topP"],
                 top_k=0,
                 min_new_tokens=new,
                 max_new_tokens=new,

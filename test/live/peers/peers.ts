@@ -49,7 +49,7 @@ export const peersPython = (): Promise<string> => {
 
 /** Asks one of the scripts beside this file; `tensors` are the tensors that it wrote beside its answer. */
 export async function ask<T>(
-  script: 'peers.py' | 'trl_update.py' | 'exports.py',
+  script: 'peers.py' | 'trl_update.py' | 'exports.py' | 'llama_cpp_sampling.py',
   command: string | null,
   request: object,
 ): Promise<{ answer: T; tensors: Map<string, Float32Array> }> {

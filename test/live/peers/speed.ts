@@ -11,7 +11,7 @@ import { writeJsonAtomic } from '../../../src/files.ts'
 import { loadTokenizer } from '../../../src/tokens/tokenizer.ts'
 import { ask, questions, smolLm2 } from './peers.ts'
 
-export interface SpeedRequest {
+export interface SamplingRequest {
   folder: string
   threads: number
   /** Timed rounds of each kind, after one that warms up. */
@@ -20,6 +20,10 @@ export interface SpeedRequest {
   /** Samples of each prompt, decoded together. */
   copies: number
   newTokens: number
+  topP: number
+}
+
+export interface SpeedRequest extends SamplingRequest {
   trainPrompts: number[][]
   trainCompletions: number[][]
   /** Sequences that PyTorch computes together. */
@@ -52,7 +56,7 @@ export async function seconds(rounds: number, work: () => Promise<unknown>): Pro
   return found
 }
 
-const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]
+export const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]
 
 /** Measures both sides on SmolLM2-135M-Instruct and prints the comparison. */
 export async function speed(): Promise<void> {
@@ -68,6 +72,7 @@ export async function speed(): Promise<void> {
     prompts: texts.slice(0, 8).map(chat),
     copies: 4,
     newTokens: 48,
+    topP: 0.95,
     trainPrompts: problems.flatMap((prompt) => [prompt, prompt, prompt, prompt]),
     trainCompletions: Array.from({ length: 24 }, (_, i) =>
       tokenizer.encode(`${texts[i]} ${texts[i + 24]} ${texts[i + 48]}`).slice(0, 128),
@@ -119,7 +124,8 @@ export async function speed(): Promise<void> {
   })
 }
 
-function measureOurs(request: SpeedRequest): Promise<Measured> {
+/** Of our side; no seconds of training where none is asked for. */
+export function measureOurs(request: SamplingRequest | SpeedRequest): Promise<Measured> {
   const script = fileURLToPath(new URL('./speed-ours.ts', import.meta.url))
   const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), script], {
     stdio: ['pipe', 'pipe', 'inherit'],
