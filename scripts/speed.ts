@@ -335,6 +335,46 @@ async function sampling(): Promise<string> {
   )
 }
 
+/** The README's lines: what is measured, beside what, and how many times as fast this project is. */
+async function ratios(): Promise<string> {
+  const small = await readJsonFile(at('bench/results/cpu-small.json'), oursSchema)
+  const trl = await readJsonFile(at('bench/results/cpu-small-trl.json'), theirsSchema)
+  const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
+  const llama = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
+  const one = await readJsonFile(at('bench/results/sitting-h200.json'), sittingSchema)
+  const fastest = (found: typeof ours, weights: string) =>
+    found.measured
+      .filter((line) => line.weights === weights)
+      .reduce((sum, { rounds }) => sum + Math.min(...rounds.map(({ seconds }) => seconds)), 0)
+  const step = median(
+    small.measured[0].repetitions.map(({ draft, read, train, optimise }) => draft + read + train + optimise),
+  )
+  const { draft, read, train, optimise } = one.ours
+  const peers = one.vllm.draft + one.vllm.readWithPrefill + one.trl.update
+  const besideLlama = (weights: string) => (fastest(llama, weights) / fastest(ours, 'F32')).toFixed(1)
+  return table(
+    ['what', 'beside', 'times as fast'],
+    [
+      [
+        'a step of the built-in policy, two cores',
+        'TRL, PEFT, transformers',
+        (median(trl.whole.rows.map((row) => row.step)) / step).toFixed(1),
+      ],
+      [
+        'sampling from SmolLM2-135M, two cores, single precision',
+        'llama.cpp in single precision; in halves',
+        `${besideLlama('F32')}; ${besideLlama('BF16')}`,
+      ],
+      [
+        "a step of Qwen2.5-1.5B's shape, one H200",
+        'vLLM for sampling, TRL for the update',
+        (peers / (draft + read + train + optimise)).toFixed(1),
+      ],
+    ],
+  )
+}
+
+await replaceSections(at('README.md'), { speed: await ratios() })
 await replaceSections(at('docs/speed.md'), {
   sampling: await sampling(),
   'default run': await defaultRuns(),
