@@ -308,9 +308,8 @@ const samplingSchema = z.object({
 async function sampling(): Promise<string> {
   const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
   const theirs = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
-  // What else a machine does only takes time: the fastest says most.
   const secondsOf = ({ rounds }: (typeof ours.measured)[number]) =>
-    Math.min(...rounds.map(({ seconds }) => seconds))
+    median(rounds.map(({ seconds }) => seconds))
   const rows = ours.works.flatMap(({ name, prompts, copies, newTokens, promptTokens }) => {
     const mine = ours.measured.filter(({ work }) => work === name)
     const best = Math.min(...mine.map(secondsOf))
@@ -329,7 +328,7 @@ async function sampling(): Promise<string> {
   })
   const { machine, date, model, versions } = theirs
   return (
-    `${model}; the fastest of ${ours.measured[0].rounds.length}, in turn; ${machine.threads} cores of an ${machine.processor}, ${date}; ` +
+    `${model}; medians of ${ours.measured[0].rounds.length}, in turn; ${machine.threads} cores of an ${machine.processor}, ${date}; ` +
     `onnxruntime-node ${ours.versions['onnxruntime-node']}, llama_cpp_python ${versions.llama_cpp_python}.\n\n` +
     table(['work', '', 'weights', 'seconds', 'new tokens a second', "times this project's seconds"], rows)
   )
@@ -342,16 +341,16 @@ async function ratios(): Promise<string> {
   const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
   const llama = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
   const one = await readJsonFile(at('bench/results/sitting-h200.json'), sittingSchema)
-  const fastest = (found: typeof ours, weights: string) =>
+  const sampled = (found: typeof ours, weights: string) =>
     found.measured
       .filter((line) => line.weights === weights)
-      .reduce((sum, { rounds }) => sum + Math.min(...rounds.map(({ seconds }) => seconds)), 0)
+      .reduce((sum, { rounds }) => sum + median(rounds.map(({ seconds }) => seconds)), 0)
   const step = median(
     small.measured[0].repetitions.map(({ draft, read, train, optimise }) => draft + read + train + optimise),
   )
   const { draft, read, train, optimise } = one.ours
   const peers = one.vllm.draft + one.vllm.readWithPrefill + one.trl.update
-  const besideLlama = (weights: string) => (fastest(llama, weights) / fastest(ours, 'F32')).toFixed(1)
+  const besideLlama = (weights: string) => (sampled(llama, weights) / sampled(ours, 'F32')).toFixed(1)
   return table(
     ['what', 'beside', 'times as fast'],
     [
