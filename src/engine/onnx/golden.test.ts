@@ -8,7 +8,7 @@ import { seedsOf } from '../../random.ts'
 import { loadAdapter } from '../checkpoint/adapter.ts'
 import { openCheckpoint } from '../checkpoint/folder.ts'
 import { openSafetensors, type TensorReader } from '../checkpoint/safetensors.ts'
-import type { AdamOptions } from '../contract.ts'
+import type { AdamOptions, Completion } from '../contract.ts'
 import { openBase } from './base.ts'
 import { defaultLimits } from './limits.ts'
 import { frozenPolicy, loraPolicy } from './policy.ts'
@@ -200,8 +200,10 @@ describe.each(cases)('%s on %s against PyTorch, transformers and PEFT', (name, d
 
   it('samples with the log-probabilities that training computes', async () => {
     const { folder, golden, checkpoint, config } = await open(name)
+    let folded: Completion[][] | undefined
     for (const [folds, packsSteps] of [
       [true, false],
+      [true, true],
       [false, false],
       [false, true],
     ]) {
@@ -221,6 +223,11 @@ describe.each(cases)('%s on %s against PyTorch, transformers and PEFT', (name, d
       expect(unadapted.logprobs).not.toEqual(groups[0][0].logprobs)
       const again = await policy.sample(requests, options)
       expect(again).toEqual(groups)
+      // A small model's weights are packed only where that changes no bit.
+      if (folds && place.device === 'cpu') {
+        folded ??= groups
+        expect(groups).toEqual(folded)
+      }
       const flat = groups.flatMap((group, i) =>
         group.map((completion) => ({ prompt: requests[i].prompt, completion })),
       )
