@@ -23,6 +23,8 @@ export interface NativeTensor {
   readonly dtype: NativeType
   readonly data?: HostArray
   readonly value: Pointer
+  /** Where its data lie: on its device. */
+  address(): bigint
   dispose(): void
 }
 
@@ -56,7 +58,7 @@ export interface NativeProgram {
 
 /** A tensor over the host's own memory. */
 export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly number[]): NativeTensor {
-  const { createTensor, releaseValue, hostMemory } = api()
+  const { createTensor, releaseValue, hostMemory, addressOf } = api()
   // Small arrays live where the garbage collector moves them, until their buffer is asked for.
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
   const value = createTensor(
@@ -67,7 +69,7 @@ export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly nu
     dims.length,
     ELEMENT_TYPE[dtype],
   )
-  return { dims, dtype, data, value, dispose: () => releaseValue(value) }
+  return { dims, dtype, data, value, address: () => addressOf(value), dispose: () => releaseValue(value) }
 }
 
 /** ONNX Runtime's names of the devices' memory. */
@@ -116,7 +118,8 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
     inputs,
     tensor(dtype, dims) {
       const value = native.allocateTensor(allocator, dims.map(BigInt), dims.length, ELEMENT_TYPE[dtype])
-      return { dims, dtype, value, dispose: () => native.releaseValue(value) }
+      const address = () => native.addressOf(value)
+      return { dims, dtype, value, address, dispose: () => native.releaseValue(value) }
     },
     bind(sources, outputs) {
       const binding = native.createBinding(session)
@@ -159,7 +162,7 @@ function api() {
 }
 
 /** An optional dependency, as the runtime itself is. */
-function loadKoffi(): typeof import('koffi') {
+export function loadKoffi(): typeof import('koffi') {
   try {
     return require('koffi') as typeof import('koffi')
   } catch (cause) {
@@ -235,6 +238,7 @@ function openApi() {
   const allocatorOfNames = making(78)()
   const nameOf = making(36, P, 'size_t', P)
   const free = at(76, P, P, P)
+  const dataOf = making(51, P)
   return {
     check,
     env: making(3, 'int', 'const char *')(3, 'message-board'),
@@ -270,6 +274,7 @@ function openApi() {
     },
     createTensor: making(49, P, P, 'size_t', 'const int64_t *', 'size_t', 'int'),
     allocateTensor: making(48, P, 'const int64_t *', 'size_t', 'int'),
+    addressOf: (value: Pointer): bigint => koffi.address(dataOf(value)),
     releaseValue: at(96, 'void', P),
     createBinding: making(134, P),
     releaseBinding: at(135, 'void', P),

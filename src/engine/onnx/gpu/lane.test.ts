@@ -10,6 +10,8 @@ import { openCheckpoint, projections, weightShapes } from '../../checkpoint/fold
 import type { Completion } from '../../contract.ts'
 import { type Lane, type LaneOptions, type Model, type NamedArray, openLane } from '../lane.ts'
 import { loraA, loraB } from '../programs.ts'
+import { hasCompiler } from './kernels/testing/emulator.ts'
+import { hostDriver } from './kernels/testing/hostDriver.ts'
 import { openGpuLane } from './lane.ts'
 
 const RANK = 4
@@ -27,8 +29,16 @@ const graphs = [
   { graphs: 'CUDA', plain: false },
   { graphs: 'WebGPU', plain: true },
 ]
+/** Our own kernels, emulated, on models that they fit. */
+const kernelCases = ['llama', 'qwen2', 'qwen3'].map((model) => ({
+  model: `${model} of wide heads`,
+  graphs: 'CUDA, with our own kernels',
+  plain: false,
+  kernels: true,
+  ...precisions[1],
+}))
 const cases = ['llama', 'qwen2', 'qwen3', 'qwen2 of three query heads a key'].flatMap((model) =>
-  precisions.flatMap((within) => graphs.map((made) => ({ model, ...made, ...within }))),
+  precisions.flatMap((within) => graphs.map((made) => ({ model, ...made, kernels: false, ...within }))),
 )
 
 async function load(model: string): Promise<{ config: ModelConfig; weights: NamedArray[] }> {
@@ -44,7 +54,8 @@ async function load(model: string): Promise<{ config: ModelConfig; weights: Name
   }
   // What WebGPU cuts: a long inner axis, and rows of logits, in parts that do not fit evenly.
   const wide = { intermediateSize: 2048, vocabSize: 601 }
-  const config = { ...checkpoint.config, heads: 6, kvHeads: 2, headDim: 16, ...wide }
+  const headDim = odd.includes('wide') ? 64 : 16
+  const config = { ...checkpoint.config, heads: 6, kvHeads: 2, headDim, ...wide }
   const stream = random('gpu lane', model)
   const weights = [...weightShapes(config)].map(([name, shape]) => {
     const size = shape.reduce((product, n) => product * n, 1)
@@ -53,7 +64,7 @@ async function load(model: string): Promise<{ config: ModelConfig; weights: Name
   return { config, weights }
 }
 
-describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: name, ...within }) => {
+describe.each([...cases, ...(hasCompiler() ? kernelCases : [])])('a $model in $precision, graphs for $graphs', ({ model: name, ...within }) => {
   let cpu: Lane
   let gpu: Lane
   let vocabulary = 0
@@ -74,7 +85,7 @@ describe.each(cases)('a $model in $precision, graphs for $graphs', ({ model: nam
     }
     cpu = openLane(options)
     const place = { device: 'cpu', precision: within.precision } as const
-    gpu = await openGpuLane({ ...options, place }, 'cpu', within.plain)
+    gpu = await openGpuLane({ ...options, place }, 'cpu', within.plain, within.kernels ? hostDriver() : null)
     adapterOf = (key) => {
       const stream = random('gpu lane', name, key)
       const draw = (shape: number[]) => ({

@@ -4,6 +4,7 @@
  * them and replayed, so that the host launches one thing a step. WebGPU lets no operator read and write one buffer: there
  * all but the caches, which are only written to, come in pairs, read and written by turns.
  */
+import { say } from '../../../platform/machine.ts'
 import { f32ToF16 } from '../../checkpoint/halves.ts'
 import type { Lane, LaneOptions } from '../lane.ts'
 import { rotaryTables, TRANSPOSED_HEAD, weightPrecision } from '../model.ts'
@@ -20,26 +21,38 @@ import { scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
+import { type KernelDriver, openDriver } from './kernels/driver.ts'
+import { unfit } from './kernels/step.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
 import { openSampler, ROOM, SPARE } from './sampler.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
-/** `plain`: the graphs are WebGPU's, wherever they run. */
+/** `plain`: the graphs are WebGPU's, wherever they run. `driver`: launches our own kernels, where there is one. */
 export async function openGpuLane(
   options: LaneOptions,
   provider: Provider,
   plain = provider === 'webgpu',
+  driver = provider === 'cuda' ? driverFor(options) : null,
 ): Promise<Lane> {
   const { config } = options
   const { precision } = options.place
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
   // As long as the longest cache or row.
   const positions = fitting(options.rotaryLength + SPARE)
-  const target: GpuTarget = { precision, plain, context: positions, frugal: FRUGAL, namesSizes: true }
+  const kernels = driver !== null
+  const target: GpuTarget = {
+    precision,
+    plain,
+    context: positions,
+    frugal: FRUGAL,
+    namesSizes: true,
+    kernels,
+  }
   const memory = openMemory(provider, options.threads)
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
-  const sampler = openSampler({ config, place: options.place, target, memory, resident, adapters, plain })
+  const { place } = options
+  const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, driver })
   const sums = new Map<number, [Tensors, Tensors]>()
   const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
     memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target))
@@ -133,6 +146,19 @@ export async function openGpuLane(
       }
       return trainSumming(job.batches, job, summing, fitting)
     },
+  }
+}
+
+/** What launches our own kernels; null where these do not run, which it says. */
+function driverFor({ config, place }: LaneOptions): KernelDriver | null {
+  try {
+    const why = place.precision === 'float16' ? unfit(config) : 'the device computes in single precision'
+    if (why !== null) throw new Error(why)
+    return openDriver()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    say(`Sampling goes without kernels of its own, and slower: ${reason}`)
+    return null
   }
 }
 

@@ -13,6 +13,8 @@ import {
   adapterPairs,
   cacheKey,
   cacheValue,
+  promptKey,
+  promptValue,
   rotaryInputs,
   type Target,
 } from '../programs.ts'
@@ -20,7 +22,15 @@ import { type Draws, draw } from './sampling.ts'
 import { FRUGAL } from './sizes.ts'
 
 /** What the programs of a GPU's lane are emitted for. */
-export type GpuTarget = Target & Required<Pick<Target, 'precision' | 'context'>>
+export type GpuTarget = SamplingTarget & Required<Pick<Target, 'precision' | 'context'>>
+
+interface SamplingTarget extends Target {
+  /**
+   * Steps are our own kernels': fused weights stand as these read them, [outputs, inputs], and so do the prompts' caches,
+   * which samples share.
+   */
+  kernels?: boolean
+}
 
 /** Projections that read the same input, computed as one product: their weights stand under each other. */
 interface Group {
@@ -56,9 +66,9 @@ const FAST_GROUPS = [1, 2, 4, 8, 16, 32]
  * The model as its graphs see it: on CUDA with more query heads, up to a number that attention is fastest for. The added
  * ones ask for nothing (their weights are 0), and nothing is made of what they answer.
  */
-function widened(config: ModelConfig, { plain }: Target): ModelConfig {
+function widened(config: ModelConfig, { plain, kernels }: SamplingTarget): ModelConfig {
   const group = config.heads / config.kvHeads
-  const fast = plain ? group : (FAST_GROUPS.find((size) => size >= group) ?? group)
+  const fast = plain || kernels ? group : (FAST_GROUPS.find((size) => size >= group) ?? group)
   return { ...config, heads: fast * config.kvHeads }
 }
 
@@ -129,7 +139,7 @@ function streamNorms({ layers }: ModelConfig): string[] {
 function fusedWeights(
   config: ModelConfig,
   weight: model.Parameters,
-  target: Target,
+  target: SamplingTarget,
   adapter: AdapterShape | undefined,
 ): Fused {
   const shapes = weightShapes(config)
@@ -169,14 +179,19 @@ function joined(parts: readonly Tensor[]): Tensor {
 }
 
 /** The linear maps by their own names, each group computed once for each input. */
-function fusedLinear(config: ModelConfig, products: Fused['products'], fewRows: boolean): model.Linear {
+function fusedLinear(
+  config: ModelConfig,
+  products: Fused['products'],
+  { fewRows, transposeB }: { fewRows: boolean; transposeB: boolean },
+): model.Linear {
   const all = groups(config)
   let latest: { group: Group; x: Tensor; outputs: readonly Tensor[] } | null = null
   return (x, name) => {
     const group = all.find(({ parts }) => parts.some((part) => part.name === name)) as Group
     if (latest === null || latest.group !== group || latest.x !== x) {
       const { weight, bias } = products.get(group.name) as FusedWeight
-      const product = weight.shape.length === 2 ? ops.matmul(x, weight) : longProduct(x, weight, fewRows)
+      const product =
+        weight.shape.length === 2 ? ops.matmul(x, weight, { transposeB }) : longProduct(x, weight, fewRows)
       const y = bias === null ? product : ops.add(product, bias)
       const sizes = group.parts.map(({ out }) => out)
       latest = { group, x, outputs: sizes.length === 1 ? [y] : ops.splitLast(y, sizes) }
@@ -262,10 +277,10 @@ interface Context {
 
 function shared(
   config: ModelConfig,
-  target: Target,
+  target: SamplingTarget,
   { nucleus = false, fewRows = false }: { nucleus?: boolean; fewRows?: boolean } = {},
 ): Context {
-  const { precision = 'float32', context, plain = false } = target
+  const { precision = 'float32', context, plain = false, kernels = false } = target
   const weight = model.parameters(config, precision)
   const { products, norms } = fusedInputs(config, target)
   const { cos, sin } = rotaryInputs(config, context)
@@ -277,7 +292,7 @@ function shared(
     dtype: streamType(target),
     weight,
     head: plain ? model.transposedHead(config, precision) : null,
-    linear: fusedLinear(wide, products, fewRows),
+    linear: fusedLinear(wide, products, { fewRows, transposeB: kernels }),
     addNorm: fusedAddNorm(config, norms, precision),
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
     queryTables: { cos: scaled(cos), sin: scaled(sin) },
@@ -372,20 +387,40 @@ function writingAttention(
   }
 }
 
-/** Computes each prompt once and hands it to its samples. */
-function prefill(context: Context): State {
+/** Logits [prompts, vocabulary] after each prompt, and their caches. */
+function promptsAlone(context: Context): { logits: Tensor; caches: Caches; ends: Tensor } {
   const tokens = input('tokens', ['prompts', 'time'], 'int32')
   const ends = input('ends', ['prompts'], 'int32')
   const rows = input('endRows', ['prompts'], 'int32')
+  const total = ops.size(tokens, 1)
+  return { ...extend(context, { tokens, rows }, { last: ends, total }, null), ends }
+}
+
+/** Computes each prompt once and hands it to its samples. */
+function prefill(context: Context): State {
   const sampleOf = input('sampleOf', ['samples'], 'int32')
   const room = input('room', ['steps'])
-  const time = ops.size(tokens, 1)
-  const { logits, caches } = extend(context, { tokens, rows }, { last: ends, total: time }, null)
+  const { logits, caches, ends } = promptsAlone(context)
   return {
     logits: ops.gather(logits, sampleOf),
     last: ops.gather(ends, sampleOf),
     caches: caches.map((cache, i) =>
       ops.withRoom(ops.gather(cache, sampleOf), room, context.plain && i % 2 === 0 ? 3 : 2),
+    ),
+  }
+}
+
+/** The same for our own kernels, whose samples share their prompt's caches: what a step reads is `next ...`. */
+function sharedPrefill(context: Context): Record<string, Tensor> {
+  const { logits, caches } = promptsAlone(context)
+  return {
+    'next logits': ops.gather(logits, input('sampleOf', ['samples'], 'int32')),
+    ...Object.fromEntries(
+      caches.map((cache, i) =>
+        i % 2 === 0
+          ? [`next ${promptKey(i >> 1)}`, cache]
+          : [`next ${promptValue(i >> 1)}`, ops.transpose(cache, [0, 1, 3, 2])],
+      ),
     ),
   }
 }
@@ -419,7 +454,7 @@ const fusedName = (name: string, part: 'weight' | 'bias') => `fused ${name}.${pa
 export function fuseProgram(
   config: ModelConfig,
   adapter: AdapterShape | undefined,
-  target: Target = {},
+  target: SamplingTarget = {},
 ): Uint8Array {
   const weight = model.parameters(config, target.precision)
   const { products, norms } = fusedWeights(config, weight, target, adapter)
@@ -433,21 +468,23 @@ export function fuseProgram(
 }
 
 /** A weight [outputs, inputs] as products take it. */
-function transposedWeight(weight: Tensor, target: Target): Tensor {
+function transposedWeight(weight: Tensor, target: SamplingTarget): Tensor {
+  if (target.kernels) return weight
   const [outputs, inputs] = weight.shape.map(Number)
   const [first, ...rest] = productShape(inputs, outputs, target)
   if (rest.length === 1) return ops.transpose(weight, [1, 0])
   return ops.transpose(ops.reshape(weight, [outputs, first, rest[0]]), [1, 2, 0])
 }
 
-/** [inputs, outputs], or where the inner axis is cut [slices, inputs / slices, outputs]. */
-function productShape(inputs: number, outputs: number, target: Target): number[] {
+/** [inputs, outputs], or where the inner axis is cut [slices, inputs / slices, outputs]; our kernels' the other way about. */
+function productShape(inputs: number, outputs: number, target: SamplingTarget): number[] {
+  if (target.kernels) return [outputs, inputs]
   const count = slices(inputs, target)
   return count === 1 ? [inputs, outputs] : [count, inputs / count, outputs]
 }
 
 /** The same as inputs. */
-function fusedInputs(narrow: ModelConfig, target: Target): Fused {
+function fusedInputs(narrow: ModelConfig, target: SamplingTarget): Fused {
   const config = widened(narrow, target)
   const shapes = weightShapes(config)
   const products = groups(config).map(({ name, parts }): [string, FusedWeight] => {
@@ -481,11 +518,13 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  * Computes prompts and starts their samples. Inputs: `tokens` int32 [prompts, time], padded on the right; `ends` int32
  * [prompts], each prompt's last position; `endRows` int32 [prompts], the same counted through the flattened batch;
  * `sampleOf` int32 [samples], the prompt of each sample; `room` [steps], only its size counts; rotary tables, fused weights;
- * where the target is plain, the head transposed and those of `promptAttention`. Outputs: the state, as `next ...`.
+ * where the target is plain, the head transposed and those of `promptAttention`. Outputs: the state, as `next ...`; for our
+ * own kernels the logits and the prompts' caches, keys [prompts, kvHeads, time, headDim] and values [prompts, kvHeads,
+ * headDim, time], and no `room` is wanted.
  */
-export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
+export function prefillProgram(config: ModelConfig, target: SamplingTarget = {}): Uint8Array {
   const context = shared(config, target)
-  return emit('prefill', stateOutputs(prefill(context)), target)
+  return emit('prefill', target.kernels ? sharedPrefill(context) : stateOutputs(prefill(context)), target)
 }
 
 /** The head's weight transposed, for all programs that read it so. Inputs: weights. Outputs: `transposedHead`. */
@@ -497,7 +536,7 @@ export function headProgram(config: ModelConfig, target: Target): Uint8Array {
 /** The fused weights between the programs: their names, shapes and types. */
 export function fusedTensors(
   config: ModelConfig,
-  target: Target,
+  target: SamplingTarget,
 ): { name: string; dims: number[]; dtype: model.Precision }[] {
   const { products, norms } = fusedInputs(config, target)
   const tensors = [

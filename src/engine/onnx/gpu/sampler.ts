@@ -1,24 +1,34 @@
 /**
- * Sampling on a GPU. On CUDA a step is recorded once for each set of the tensors that it reads and writes, and replayed;
- * this keeps what was recorded, and goes on without where a device cannot record.
+ * Sampling on a GPU, by our own kernels where these run (`kernelSteps.ts`), by graphs of ONNX Runtime's elsewhere. On CUDA
+ * a graph's step is recorded once for each set of the tensors that it reads and writes, and replayed; this keeps what was
+ * recorded, and goes on without where a device cannot record.
  */
 import { say } from '../../../platform/machine.ts'
-import { type Random, random } from '../../../random.ts'
 import type { ModelConfig } from '../../checkpoint/config.ts'
-import type { Completion, SampleRequest } from '../../contract.ts'
+import type { Completion } from '../../contract.ts'
 import type { FoundDevice } from '../devices.ts'
-import { checkDrawn, type Sampling } from '../generate.ts'
 import type { GenerateJob, Lane } from '../lane.ts'
 import { hostTensor, type NativeProgram } from '../native.ts'
 import { halvingOnLack, lacksMemory } from '../sequences.ts'
 import type { Adapters } from './adapters.ts'
 import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
+import type { KernelDriver } from './kernels/driver.ts'
+import { openKernelSteps } from './kernelSteps.ts'
 import { type GpuTarget, prefillProgram, stepProgram } from './programs.ts'
 import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
+import {
+  allStopped,
+  fresh,
+  promptTensors,
+  requestsOf,
+  type Slot,
+  take,
+  uniformsOf,
+} from './slots.ts'
 import { openStates } from './states.ts'
 
 /** Steps between looks at what was drawn: each waits for the device. */
-const LOOK = 16
+export const LOOK = 16
 /**
  * Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. WebGPU's
  * sizes stand on a ladder.
@@ -32,7 +42,7 @@ export const SPARE = 8
 /** Steps that are recorded, each for the tensors of one shape, before all are let go of. */
 const RECORDINGS = 64
 /** Throws when the result is no longer wanted. */
-type Check = Parameters<Lane['generate']>[2]
+export type Check = Parameters<Lane['generate']>[2]
 
 export interface Sampler {
   generate: Lane['generate']
@@ -47,6 +57,7 @@ export function openSampler({
   resident,
   adapters,
   plain,
+  driver,
 }: {
   config: ModelConfig
   place: FoundDevice
@@ -56,7 +67,10 @@ export function openSampler({
   resident: Tensors
   adapters: Adapters
   plain: boolean
+  /** Steps are our own kernels', launched by this; null: graphs of ONNX Runtime's. */
+  driver: KernelDriver | null
 }): Sampler {
+  const kernels = driver && openKernelSteps({ config, target, memory, resident, adapters, driver })
   const inPlace = !plain
   const states = openStates(config, target, memory, inPlace)
   const recordings = new Map<string, number>()
@@ -99,34 +113,18 @@ export function openSampler({
     if (recordings.size === RECORDINGS) await forgetSteps()
     const step = await stepOf(nucleus)
     const prefill = await memory.program('prefill', () => prefillProgram(config, target))
-    const requests = [...new Set(slots.map(({ request }) => request))]
+    const requests = requestsOf(slots)
     const { time, rows, window } = sizesOf(Math.max(...requests.map(({ prompt }) => prompt.length)), steps)
     const fused = await adapters.fusedOf(job)
     const { number, fixed, caches, turns } = await states.of(prefill, samples, window, rows)
 
-    const uniforms = new Float32Array(rows * samples)
-    for (let at = 0; at < steps; at++) {
-      slots.forEach((slot, s) => {
-        uniforms[at * samples + s] = slot.random.next()
-      })
-    }
     await memory.place(Int32Array.of(0), [1], turns[0].at)
-    await memory.place(uniforms, [rows, samples], fixed.uniforms)
+    await memory.place(uniformsOf(slots, steps, rows), [rows, samples], fixed.uniforms)
     await memory.place(Float32Array.of(sampling.temperature), [], fixed.temperature)
     await memory.place(Float32Array.of(sampling.topP), [], fixed.topP)
 
-    const tokens = new Int32Array(requests.length * time)
-    requests.forEach(({ prompt }, row) => {
-      tokens.set(prompt, row * time)
-    })
-    const ends = requests.map(({ prompt }) => prompt.length - 1)
-    const numberOf = new Map(requests.map((request, i) => [request, i]))
-    const int32 = (values: readonly number[]) => hostTensor('int32', Int32Array.from(values), [values.length])
     const prompts: Tensors = {
-      tokens: hostTensor('int32', tokens, [requests.length, time]),
-      ends: int32(ends),
-      endRows: int32(ends.map((end, row) => row * time + end)),
-      sampleOf: int32(slots.map(({ request }) => numberOf.get(request) as number)),
+      ...promptTensors(slots, time),
       room: hostTensor('float32', new Float32Array(window - time), [window - time]),
       // For attention in plain operators.
       order: hostTensor('int32', upTo(time), [time]),
@@ -175,12 +173,7 @@ export function openSampler({
         if (run % LOOK !== 0 && run < steps) continue
         await check()
         await memory.read(latest.drawn, drawn)
-        const stopped = (sample: number) => {
-          for (let at = 0; at < Math.min(run, steps); at++)
-            if (sampling.stop.includes(drawn[at * samples + sample])) return true
-          return false
-        }
-        if (slots.every((_, sample) => stopped(sample))) break
+        if (allStopped(slots, sampling, drawn, Math.min(run, steps))) break
       }
     } finally {
       for (const binding of bindings) binding.dispose()
@@ -199,10 +192,10 @@ export function openSampler({
       const groups: Completion[][] = job.requests.map(() => [])
       const attempt = async (started: readonly Slot[]) => {
         try {
-          await generate(job, started, check)
+          await (kernels?.generate ?? generate)(job, started, check)
         } catch (error) {
           // Half of the samples would find the caches of all of them in their way.
-          if (lacksMemory(error)) states.letGoOfAll()
+          if (lacksMemory(error)) (kernels ?? states).letGoOfAll()
           throw error
         }
       }
@@ -244,51 +237,4 @@ class CannotRecord extends Error {
   constructor(cause: unknown) {
     super(cause instanceof Error ? cause.message : String(cause), { cause })
   }
-}
-
-/** One sample on its way. */
-interface Slot {
-  request: SampleRequest
-  /** Its number within the request. */
-  sample: number
-  seed: number
-  random: Random
-  completion: Completion
-}
-
-/** A sample at its start, where a second try begins anew too. */
-function fresh({ request, sample, seed }: Pick<Slot, 'request' | 'sample' | 'seed'>): Slot {
-  return {
-    request,
-    sample,
-    seed,
-    random: random('sample', seed),
-    completion: { tokens: [], samplingLogprobs: [], logprobs: [], finish: 'length' },
-  }
-}
-
-/** Draws of some steps, [steps, samples] each. */
-interface Drawn {
-  drawn: Int32Array
-  logprobs: Float32Array
-  samplingLogprobs: Float32Array
-}
-
-/** Appends drawn tokens [steps, samples] to the completions, each up to its stop token. */
-function take(
-  slots: readonly Slot[],
-  { stop }: Sampling,
-  { drawn, logprobs, samplingLogprobs }: Drawn,
-  count: number,
-): void {
-  slots.forEach(({ completion }, s) => {
-    for (let step = 0; step < count && completion.finish !== 'stop'; step++) {
-      const at = step * slots.length + s
-      checkDrawn(logprobs[at])
-      completion.tokens.push(drawn[at])
-      completion.logprobs.push(logprobs[at])
-      completion.samplingLogprobs.push(samplingLogprobs[at])
-      if (stop.includes(drawn[at])) completion.finish = 'stop'
-    }
-  })
 }

@@ -1,16 +1,13 @@
 /** What sampling carries from step to step on a GPU: caches and draws, kept for the next generation of their shape. */
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import { type HostArray, hostTensor, type NativeProgram } from '../native.ts'
+import { keptByShape } from './kept.ts'
 import { dispose, type Memory, type Tensors, upTo, wholly } from './memory.ts'
 import { cacheShapes, type GpuTarget } from './programs.ts'
-
-/** Sets of caches kept for the next generation of their shape. */
-const KEPT = 3
 
 /** What is carried from step to step. */
 export interface State {
   number: number
-  shape: string
   /** What steps only read. */
   fixed: Tensors
   /** Written in place. */
@@ -29,14 +26,10 @@ export interface States {
 }
 
 export function openStates(config: ModelConfig, target: GpuTarget, memory: Memory, inPlace: boolean): States {
-  const states: State[] = []
   let numbers = 0
-  const letGo = ({ fixed, caches, turns }: State) => {
+  const states = keptByShape<State>(({ fixed, caches, turns }) => {
     for (const tensors of new Set([fixed, caches, ...turns])) dispose(tensors)
-  }
-  const letGoOfAll = () => {
-    for (const state of states.splice(0)) letGo(state)
-  }
+  })
   const newState = (
     owner: NativeProgram,
     samples: number,
@@ -73,29 +66,11 @@ export function openStates(config: ModelConfig, target: GpuTarget, memory: Memor
       return { fixed, caches, turns: [first, inPlace ? first : await turn()] }
     })
   return {
-    letGoOfAll,
-    async of(owner, samples, window, steps) {
-      const shape = `${samples} ${window} ${steps}`
-      const at = states.findIndex((state) => state.shape === shape)
-      if (at >= 0) {
-        const [found] = states.splice(at, 1)
-        states.push(found)
-        return found
-      }
-      // Room for the new ones first.
-      while (states.length >= KEPT) letGo(states.shift() as State)
-      const made = () => newState(owner, samples, window, steps)
-      let parts: Awaited<ReturnType<typeof made>>
-      try {
-        parts = await made()
-      } catch (error) {
-        if (states.length === 0) throw error
-        letGoOfAll()
-        parts = await made()
-      }
-      const state = { number: ++numbers, shape, ...parts }
-      states.push(state)
-      return state
-    },
+    letGoOfAll: states.letGoOfAll,
+    of: (owner, samples, window, steps) =>
+      states.of(`${samples} ${window} ${steps}`, async () => ({
+        ...(await newState(owner, samples, window, steps)),
+        number: ++numbers,
+      })),
   }
 }

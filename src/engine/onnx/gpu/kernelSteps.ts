@@ -1,0 +1,141 @@
+/** Sampling by our own kernels: prompts are a graph's of ONNX Runtime, the steps after them recorded launches. */
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import type { GenerateJob } from '../lane.ts'
+import type { NativeProgram } from '../native.ts'
+import { cacheKey, cacheValue, promptKey, promptValue } from '../programs.ts'
+import type { Adapters } from './adapters.ts'
+import { keptByShape } from './kept.ts'
+import type { KernelDriver } from './kernels/driver.ts'
+import { KEYS, planStep, type Step, type StepSizes } from './kernels/step.ts'
+import { dispose, type Memory, next, once, type Tensors, wholly } from './memory.ts'
+import { type GpuTarget, prefillProgram } from './programs.ts'
+import { type Check, LOOK } from './sampler.ts'
+import { allStopped, promptTensors, requestsOf, type Slot, take, uniformsOf } from './slots.ts'
+
+/** What a generation reads and writes, for sizes that come again. */
+interface State {
+  step: Step
+  /** What prefill leaves. */
+  prompts: Tensors
+  /** What goes in and comes out, and what steps keep between them. */
+  tensors: Tensors
+}
+
+export interface KernelSteps {
+  generate(job: GenerateJob, slots: readonly Slot[], check: Check): Promise<void>
+  letGoOfAll(): void
+}
+
+const upTo = (size: number) => KEYS * Math.ceil(size / KEYS)
+
+export function openKernelSteps({
+  config,
+  target,
+  memory,
+  resident,
+  adapters,
+  driver,
+}: {
+  config: ModelConfig
+  target: GpuTarget
+  memory: Memory
+  resident: Tensors
+  adapters: Adapters
+  driver: KernelDriver
+}): KernelSteps {
+  const states = keptByShape<State>(({ prompts, tensors }) => {
+    dispose(prompts)
+    dispose(tensors)
+  })
+
+  const newState = (owner: NativeProgram, sizes: StepSizes, steps: number): Promise<State> =>
+    wholly((kept) => {
+      const { samples, prompts, time, window } = sizes
+      const { layers, kvHeads, headDim, vocabSize } = config
+      const step = planStep(config, sizes, driver.multiprocessors)
+      const halves = (dims: readonly number[]) => kept(owner.tensor('float16', dims))
+      const eachLayer = Array.from({ length: layers }, (_, layer) => layer)
+      return {
+        step,
+        prompts: Object.fromEntries([
+          ['logits', kept(owner.tensor('float32', [samples, vocabSize]))],
+          ...eachLayer.flatMap((layer) => [
+            [promptKey(layer), halves([prompts, kvHeads, time, headDim])],
+            [promptValue(layer), halves([prompts, kvHeads, headDim, time])],
+          ]),
+        ]),
+        tensors: Object.fromEntries([
+          ...eachLayer.flatMap((layer) => [
+            [cacheKey(layer), halves([samples, kvHeads, window, headDim])],
+            [cacheValue(layer), halves([samples, kvHeads, headDim, window])],
+          ]),
+          ...[...step.buffers].map(([name, { dtype, dims }]) => [name, kept(owner.tensor(dtype, dims))]),
+          ...['promptOf', 'at'].map((name, i) => [name, kept(owner.tensor('int32', [i === 0 ? samples : 1]))]),
+          ['promptLengths', kept(owner.tensor('int32', [prompts]))],
+          ['firstSamples', kept(owner.tensor('int32', [prompts + 1]))],
+          ['drawn', kept(owner.tensor('int32', [steps, samples]))],
+          ...['uniforms', 'logprobs', 'samplingLogprobs'].map((name) => [
+            name,
+            kept(owner.tensor('float32', [steps, samples])),
+          ]),
+        ]),
+      }
+    })
+
+  return {
+    letGoOfAll: states.letGoOfAll,
+    async generate(job, slots, check) {
+      const { sampling } = job
+      const { maxTokens: steps, temperature, topP } = sampling
+      const requests = requestsOf(slots)
+      const time = upTo(Math.max(...requests.map(({ prompt }) => prompt.length)))
+      const counts = requests.map((request) => slots.filter((slot) => slot.request === request).length)
+      const [samples, prompts] = [slots.length, requests.length]
+      const sizes = { samples, prompts, shared: Math.max(...counts), time, window: upTo(steps) }
+      const prefill = await memory.program('prefill', () => prefillProgram(config, target))
+      const fused = await adapters.fusedOf(job)
+      const shape = `${Object.values(sizes).join(' ')} ${steps}`
+      const state = await states.of(shape, () => newState(prefill, sizes, steps))
+      const { step, tensors } = state
+      const compiled = driver.compile(step.units)
+
+      const given = promptTensors(slots, time)
+      try {
+        await once(prefill.bind([given, resident, fused.tensors], next(state.prompts)))
+      } finally {
+        dispose(given)
+      }
+      const firstSamples = counts.reduce((firsts, count) => [...firsts, (firsts.at(-1) as number) + count], [0])
+      const place = async (name: string, values: readonly number[]) => {
+        await memory.place(Int32Array.from(values), tensors[name].dims, tensors[name])
+      }
+      await place('at', [0])
+      await place('promptOf', counts.flatMap((count, prompt) => Array<number>(count).fill(prompt)))
+      await place('promptLengths', requests.map(({ prompt }) => prompt.length))
+      await place('firstSamples', firstSamples)
+      await memory.place(uniformsOf(slots, steps, steps), [steps, samples], tensors.uniforms)
+
+      await compiled
+      const all = { ...resident, ...fused.tensors, ...state.prompts, ...tensors }
+      const recorded = driver.record(step.launches({ temperature, topP }, (name) => all[name].address()))
+      const drawn = new Int32Array(steps * samples)
+      let run = 0
+      try {
+        while (run < steps) {
+          const until = Math.min(run + LOOK, steps)
+          for (; run < until; run++) recorded.run()
+          recorded.wait()
+          await check()
+          await memory.read(tensors.drawn, drawn)
+          if (allStopped(slots, sampling, drawn, run)) break
+        }
+      } finally {
+        recorded.wait()
+        recorded.dispose()
+      }
+      const logprobs = await memory.read(tensors.logprobs, new Float32Array(steps * samples))
+      const samplingLogprobs = await memory.read(tensors.samplingLogprobs, new Float32Array(steps * samples))
+      take(slots, sampling, { drawn, logprobs, samplingLogprobs }, run)
+    },
+  }
+}

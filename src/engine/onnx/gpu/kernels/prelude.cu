@@ -1,0 +1,50 @@
+// What the kernels stand on: halves as their bits, loads, products of warps on tensor cores, and launches that overlap.
+// On a host without a GPU testing/host.h takes this file's place, and the rest is the same.
+#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
+#define INFINITY __int_as_float(0x7f800000)
+
+__device__ __forceinline__ float fromHalf(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ __forceinline__ unsigned short toHalf(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+// Two halves in a word, the first in its low bits.
+__device__ __forceinline__ unsigned toHalf2(float low, float high) {
+  unsigned packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+__device__ __forceinline__ float2 fromHalf2(unsigned packed) {
+  return make_float2(fromHalf(packed & 0xffff), fromHalf(packed >> 16));
+}
+
+// c [16, 8] += a [16, 16] b [16, 8], spread over a warp as PTX lays out mma.m16n8k16.
+__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// What is read once: it takes no room from what is read again.
+__device__ __forceinline__ uint4 streamed(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+__device__ __forceinline__ uint4 loaded(const uint4* from) { return *from; }
+
+// Programmatic dependent launch: a kernel may begin before the one before it has ended, and waits here for its results.
+__device__ __forceinline__ void waitForPrevious() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void letNextBegin() { asm volatile("griddepcontrol.launch_dependents;"); }

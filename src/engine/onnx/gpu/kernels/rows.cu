@@ -1,0 +1,100 @@
+// What happens to rows between products: embedding, residual and norm, rotary positions.
+
+// The sum of `value` over a block's threads, the same in all of them.
+__device__ __forceinline__ float sumOfBlock(float value) {
+  __shared__ float parts[32];
+  for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffff, value, step);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+  if (lane == 0) parts[warp] = value;
+  __syncthreads();
+  value = lane < warps ? parts[lane] : 0.0f;
+  for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffff, value, step);
+  return value;
+}
+
+// Rows of the embedding [vocabulary, size] that the tokens drawn last ask for. A block a row. The first to run in a step
+// after tokens were drawn, it counts the step: `at` is the number of tokens drawn since.
+extern "C" __global__ void embed(const unsigned short* table, const int* tokens, float* stream, int size, int* at) {
+  waitForPrevious();
+  if (blockIdx.x == 0 && threadIdx.x == 0) *at += 1;
+  const long long token = tokens[blockIdx.x];
+  for (int i = threadIdx.x; i < size; i += blockDim.x)
+    stream[(long long)blockIdx.x * size + i] = fromHalf(table[token * size + i]);
+  letNextBegin();
+}
+
+// stream [rows, size] += the sum of parts [count, rows, size], and its RMSNorm by weight as halves. A block a row, with
+// `size` floats of shared memory.
+extern "C" __global__ void add_norm(float* stream, const float* parts, int count, const float* weight,
+                                    unsigned short* normed, int size, float epsilon) {
+  DYNAMIC_SHARED(float, row);
+  waitForPrevious();
+  const long long start = (long long)blockIdx.x * size, stride = (long long)gridDim.x * size;
+  float squares = 0;
+  for (int i = threadIdx.x; i < size; i += blockDim.x) {
+    float value = stream[start + i];
+    float sum = 0;
+    for (int p = 0; p < count; p++) sum += parts[p * stride + start + i];
+    value += sum;
+    row[i] = value;
+    squares += value * value;
+  }
+  const float inverse = rsqrtf(sumOfBlock(squares) / size + epsilon);
+  letNextBegin();
+  for (int i = threadIdx.x; i < size; i += blockDim.x) {
+    if (count > 0) stream[start + i] = row[i];
+    normed[start + i] = toHalf(row[i] * inverse * weight[i]);
+  }
+}
+
+// A warp for each head of q, k and v of a row of qkv [rows, (HEADS + 2 * KV_HEADS) * HEAD_DIM]: q and k are normed where
+// there are weights for it and turned by their position, and q is multiplied by `scale`; k and v go to the caches, keys
+// [rows, KV_HEADS, window, HEAD_DIM], values [rows, KV_HEADS, HEAD_DIM, window]. Grid: rows, and heads by 4.
+extern "C" __global__ void turn(const unsigned short* qkv, const float* qNorm, const float* kNorm, float epsilon,
+                                const float* cosines, const float* sines, const int* promptOf, const int* promptLengths,
+                                const int* at, float scale, unsigned short* q, unsigned short* keys,
+                                unsigned short* values, int window) {
+  constexpr int HALF = HEAD_DIM / 2, EACH = (HALF + 31) / 32;
+  waitForPrevious();
+  const int lane = threadIdx.x & 31, head = blockIdx.y * (blockDim.x >> 5) + (threadIdx.x >> 5);
+  const int row = blockIdx.x;
+  if (head >= HEADS + 2 * KV_HEADS) return;
+  const unsigned short* from = qkv + ((long long)row * (HEADS + 2 * KV_HEADS) + head) * HEAD_DIM;
+  const int own = *at - 1;
+  if (head >= HEADS + KV_HEADS) {
+    unsigned short* to = values + ((long long)row * KV_HEADS + head - HEADS - KV_HEADS) * HEAD_DIM * window + own;
+    for (int i = lane; i < HEAD_DIM; i += 32) to[(long long)i * window] = from[i];
+    return;
+  }
+  const bool isQuery = head < HEADS;
+  const float* norm = isQuery ? qNorm : kNorm;
+  float first[EACH], second[EACH], squares = 0;
+  for (int e = 0; e < EACH; e++) {
+    const int i = lane + 32 * e;
+    first[e] = i < HALF ? fromHalf(from[i]) : 0.0f;
+    second[e] = i < HALF ? fromHalf(from[i + HALF]) : 0.0f;
+    squares += first[e] * first[e] + second[e] * second[e];
+  }
+  if (norm != nullptr) {
+    for (int step = 16; step > 0; step >>= 1) squares += __shfl_xor_sync(0xffffffff, squares, step);
+    const float inverse = rsqrtf(squares / HEAD_DIM + epsilon);
+    for (int e = 0; e < EACH; e++) {
+      const int i = lane + 32 * e;
+      if (i < HALF) {
+        first[e] *= inverse * norm[i];
+        second[e] *= inverse * norm[i + HALF];
+      }
+    }
+  }
+  const long long position = promptLengths[promptOf[row]] + own;
+  unsigned short* to = isQuery ? q + ((long long)row * HEADS + head) * HEAD_DIM
+                               : keys + (((long long)row * KV_HEADS + head - HEADS) * window + own) * HEAD_DIM;
+  const float factor = isQuery ? scale : 1.0f;
+  for (int e = 0; e < EACH; e++) {
+    const int i = lane + 32 * e;
+    if (i >= HALF) continue;
+    const float cosine = cosines[position * HALF + i], sine = sines[position * HALF + i];
+    to[i] = toHalf((first[e] * cosine - second[e] * sine) * factor);
+    to[i + HALF] = toHalf((second[e] * cosine + first[e] * sine) * factor);
+  }
+}

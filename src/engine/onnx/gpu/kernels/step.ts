@@ -1,0 +1,256 @@
+/**
+ * A step of sampling as launches of our own kernels: a token is drawn for each sample, and the model computed for it, whose
+ * logits the next step draws from. All of it stays on the device, and a step asks for nothing that the one before did not
+ * leave. Samples of a prompt share its keys and values.
+ */
+import type { ModelConfig } from '../../../checkpoint/config.ts'
+import { weightShapes } from '../../../checkpoint/folder.ts'
+import type { NativeType } from '../../native.ts'
+import { cacheKey, cacheValue } from '../../programs.ts'
+import type { Argument, Launch, Unit } from './launch.ts'
+
+/** Keys that a warp takes at a time: times and windows are multiples of it. */
+export const KEYS = 32
+/** Elements of an inner axis that a warp takes at a time: sizes of the model are multiples of it. */
+const CHUNK = 32
+
+export interface StepSizes {
+  samples: number
+  prompts: number
+  /** Most samples of one prompt. */
+  shared: number
+  /** Positions of the prompts' caches, and of the samples' own: multiples of `KEYS`. */
+  time: number
+  window: number
+}
+
+export interface Drawing {
+  temperature: number
+  /** Below 1: from the nucleus. */
+  topP: number
+}
+
+/** Why a model cannot be sampled from by these kernels; null where it can. */
+export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }: ModelConfig): string | null {
+  if (headDim % 32 !== 0) return `heads of ${headDim} elements: no multiple of 32`
+  if (heads / kvHeads > 16) return `${heads / kvHeads} query heads to a key-value head: more than 16`
+  const odd = [hiddenSize, intermediateSize, heads * headDim].find((size) => size % CHUNK !== 0)
+  return odd === undefined ? null : `a width of ${odd}: no multiple of ${CHUNK}`
+}
+
+/** Rows of x that a block keeps sums of, at most. */
+const MOST_ROWS = 64
+/** Threads of a block of attention, of rows, of draws. */
+const ATTENTION_WARPS = 4
+const ROW_THREADS = 256
+const DRAW_THREADS = 512
+/** Blocks that share a row of logits. */
+const PIECES = 8
+/** Bins of a level of the nucleus (draw.cu). */
+const BINS = 128
+
+type ProductKind = 'halves' | 'parts' | 'gated'
+
+/** How a product is cut. */
+interface Cut {
+  /** Of the rows, blocks by so many tiles of 8. */
+  rowBlocks: number
+  tiles: number
+  outputTiles: number
+  warps: number
+  /** Of the inner axis, besides the warps. */
+  parts: number
+}
+
+/** So that every multiprocessor has several blocks, and a warp some chunks of the weight. */
+function cutOf(kind: ProductKind, rows: number, inner: number, outputs: number, multiprocessors: number): Cut {
+  const rowBlocks = Math.ceil(rows / MOST_ROWS)
+  const tiles = Math.ceil(rows / rowBlocks / 8)
+  const perTile = kind === 'gated' ? 8 : 16
+  const blocks = Math.ceil(outputs / perTile)
+  const warps = 4
+  const chunks = inner / CHUNK
+  // Chunks of a warp, at least, and blocks of a multiprocessor, at most.
+  const parts =
+    kind === 'parts' && blocks < 6 * multiprocessors
+      ? Math.max(1, Math.min(Math.floor(chunks / warps / 4), Math.round((6 * multiprocessors) / blocks)))
+      : 1
+  return { rowBlocks, tiles, outputTiles: 1, warps, parts }
+}
+
+/** What a step is made of, for a model and sizes. */
+export interface Step {
+  units: readonly Unit[]
+  /** Tensors that it needs beside weights and caches, to be allocated; all but those of `StepInputs` are its own. */
+  buffers: ReadonlyMap<string, { dtype: NativeType; dims: readonly number[] }>
+  launches(drawing: Drawing, addressOf: (name: string) => bigint): Launch[]
+}
+
+export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors: number): Step {
+  const { layers, heads, kvHeads, headDim, hiddenSize, intermediateSize, vocabSize, rmsNormEps } = config
+  const { samples, prompts, shared, time, window } = sizes
+  const group = heads / kvHeads
+  const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
+  const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, WARPS: ATTENTION_WARPS, PIECES }
+  const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
+  const units = new Map<Unit, Unit>([[rest, rest]])
+  const productUnits = new Map<string, Unit>()
+  const productUnit = ({ tiles, outputTiles, warps }: Cut): Unit => {
+    const key = `${tiles} ${outputTiles} ${warps}`
+    const found: Unit = productUnits.get(key) ?? {
+      files: ['products'],
+      defines: { TILES: tiles, OUTPUT_TILES: outputTiles, WARPS: warps },
+    }
+    productUnits.set(key, found)
+    units.set(found, found)
+    return found
+  }
+  const wide = (heads + 2 * kvHeads) * headDim
+  const cuts = {
+    qkv: cutOf('halves', samples, hiddenSize, wide, multiprocessors),
+    o: cutOf('parts', samples, heads * headDim, hiddenSize, multiprocessors),
+    gated: cutOf('gated', samples, hiddenSize, intermediateSize, multiprocessors),
+    down: cutOf('parts', samples, intermediateSize, hiddenSize, multiprocessors),
+    head: { ...cutOf('parts', samples, hiddenSize, vocabSize, multiprocessors), parts: 1 },
+  }
+  for (const cut of Object.values(cuts)) productUnit(cut)
+
+  // A block of prompts' attention takes so many keys: few parts, that joining them takes little.
+  const block = ATTENTION_WARPS * KEYS
+  const each = block * Math.max(1, Math.ceil(time / block / 12))
+  const promptParts = Math.ceil(time / each)
+
+  const buffers: Step['buffers'] = new Map<string, { dtype: NativeType; dims: readonly number[] }>([
+    ['stream', { dtype: 'float32', dims: [samples, hiddenSize] }],
+    ['normed', { dtype: 'float16', dims: [samples, hiddenSize] }],
+    ['qkv', { dtype: 'float16', dims: [samples, wide] }],
+    ['q', { dtype: 'float16', dims: [samples, heads * headDim] }],
+    ['mixed', { dtype: 'float32', dims: [promptParts, samples, heads, headDim] }],
+    ['stats', { dtype: 'float32', dims: [promptParts, samples, heads, 2] }],
+    ['attended', { dtype: 'float16', dims: [samples, heads * headDim] }],
+    ['parts', { dtype: 'float32', dims: [Math.max(cuts.o.parts, cuts.down.parts), samples, hiddenSize] }],
+    ['gated', { dtype: 'float16', dims: [samples, intermediateSize] }],
+    ['pieces', { dtype: 'float32', dims: [samples, PIECES, 2] }],
+    ['coarse', { dtype: 'int64', dims: [samples, BINS] }],
+    ['fine', { dtype: 'int64', dims: [samples, BINS] }],
+    ['kept', { dtype: 'int64', dims: [samples, PIECES] }],
+    ['tokens', { dtype: 'int32', dims: [samples] }],
+  ])
+
+  return {
+    units: [...units.keys()],
+    buffers,
+    launches(drawing, addressOf) {
+      const at = (name: string): Argument => ({ pointer: addressOf(name) })
+      const nothing: Argument = { pointer: 0n }
+      const int = (value: number): Argument => ({ int: value })
+      const float = (value: number): Argument => ({ float: value })
+      const launches: Launch[] = []
+      const launch = (
+        kernel: string,
+        grid: Launch['grid'],
+        threads: number,
+        given: readonly Argument[],
+        shared = 0,
+      ) => launches.push({ unit: rest, kernel, grid, threads, shared, arguments: given })
+      const multiply = (
+        kind: ProductKind,
+        cut: Cut,
+        [x, inner]: [string, number],
+        weights: readonly Argument[],
+        [out, outputs]: [string, number],
+      ) => {
+        const perBlock = (kind === 'gated' ? 8 : 16) * cut.outputTiles
+        launches.push({
+          unit: productUnit(cut),
+          kernel: `product_${kind}`,
+          grid: [Math.ceil(outputs / perBlock), cut.rowBlocks, cut.parts],
+          threads: 32 * cut.warps,
+          arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs)],
+        })
+      }
+      const addNorm = (parts: number, name: string) =>
+        launch(
+          'add_norm',
+          [samples, 1, 1],
+          ROW_THREADS,
+          [at('stream'), at('parts'), int(parts), at(`${name}.weight`), at('normed'), int(hiddenSize), float(rmsNormEps)],
+          4 * hiddenSize,
+        )
+
+      const logits = [at('logits'), int(vocabSize), float(drawing.temperature)]
+      const mass = [at('pieces'), at('coarse'), at('fine')]
+      const pieces: Launch['grid'] = [PIECES, samples, 1]
+      launch('weigh', pieces, DRAW_THREADS, [...logits, ...mass])
+      if (drawing.topP < 1) {
+        launch('bin_coarsely', pieces, DRAW_THREADS, [...logits, at('pieces'), at('coarse')])
+        launch('bin_finely', pieces, DRAW_THREADS, [...logits, float(drawing.topP), ...mass])
+      }
+      launch('keep', pieces, DRAW_THREADS, [...logits, float(drawing.topP), ...mass, at('kept')])
+      const drawn = ['uniforms', 'at', 'tokens', 'drawn', 'logprobs', 'samplingLogprobs'].map(at)
+      launch(
+        'choose',
+        [samples, 1, 1],
+        DRAW_THREADS,
+        [...logits, float(drawing.topP), ...mass, at('kept'), ...drawn],
+      )
+      launch(
+        'embed',
+        [samples, 1, 1],
+        ROW_THREADS,
+        [at('model.embed_tokens.weight'), at('tokens'), at('stream'), int(hiddenSize), at('at')],
+      )
+      for (let layer = 0; layer < layers; layer++) {
+        const prefix = `model.layers.${layer}`
+        const fused = (name: string) => at(`fused ${prefix}.${name}`)
+        const headNorm = (name: string) =>
+          config.qkNorm ? at(`${prefix}.self_attn.${name}.weight`) : nothing
+        addNorm(layer === 0 ? 0 : cuts.down.parts, `${prefix}.input_layernorm`)
+        const bias = biased ? fused('self_attn.qkv.bias') : nothing
+        multiply('halves', cuts.qkv, ['normed', hiddenSize], [fused('self_attn.qkv.weight'), bias], ['qkv', wide])
+        launch(
+          'turn',
+          [samples, Math.ceil((heads + 2 * kvHeads) / 4), 1],
+          128,
+          [
+            ...[at('qkv'), headNorm('q_norm'), headNorm('k_norm'), float(rmsNormEps), at('cos'), at('sin')],
+            ...[at('promptOf'), at('promptLengths'), at('at'), float(Math.LOG2E / Math.sqrt(headDim))],
+            ...[at('q'), at(cacheKey(layer)), at(cacheValue(layer)), int(window)],
+          ],
+        )
+        launch(
+          'look_at_prompts',
+          [promptParts, prompts * kvHeads, Math.ceil((shared * group) / 16)],
+          32 * ATTENTION_WARPS,
+          [
+            ...[at('q'), at(`prompt ${cacheKey(layer)}`), at(`prompt ${cacheValue(layer)}`), int(time)],
+            ...[at('promptLengths'), at('firstSamples'), int(samples), int(each), at('mixed'), at('stats')],
+          ],
+        )
+        launch(
+          'look_at_own',
+          [samples, kvHeads, 1],
+          32 * ATTENTION_WARPS,
+          [
+            ...[at('q'), at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), at('promptOf')],
+            ...[at('promptLengths'), int(each), at('mixed'), at('stats'), at('attended')],
+          ],
+        )
+        multiply('parts', cuts.o, ['attended', heads * headDim], [fused('self_attn.o.weight')], ['parts', hiddenSize])
+        addNorm(cuts.o.parts, `${prefix}.post_attention_layernorm`)
+        multiply(
+          'gated',
+          cuts.gated,
+          ['normed', hiddenSize],
+          [fused('mlp.gate.weight'), fused('mlp.up.weight')],
+          ['gated', intermediateSize],
+        )
+        multiply('parts', cuts.down, ['gated', intermediateSize], [fused('mlp.down.weight')], ['parts', hiddenSize])
+      }
+      addNorm(cuts.down.parts, 'model.norm')
+      const head = config.tieEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight'
+      multiply('parts', cuts.head, ['normed', hiddenSize], [at(head)], ['logits', vocabSize])
+      return launches
+    },
+  }
+}
