@@ -164,7 +164,11 @@ function api() {
 /** An optional dependency, as the runtime itself is. */
 export function loadKoffi(): typeof import('koffi') {
   try {
-    return require('koffi') as typeof import('koffi')
+    const koffi = require('koffi') as typeof import('koffi')
+    // Lanes of one process share koffi, which takes this once, before any library.
+    if (koffi.config().async_stack_size !== THREAD_STACK)
+      koffi.config({ async_stack_size: THREAD_STACK, resident_async_pools: 1 })
+    return koffi
   } catch (cause) {
     throw new Error('koffi, by which a GPU is spoken to, does not load here: npm install koffi brings it', {
       cause,
@@ -177,9 +181,6 @@ const THREAD_STACK = 8 << 20
 
 function openApi() {
   const koffi = loadKoffi()
-  // Lanes of one process share koffi, which takes this once.
-  if (koffi.config().async_stack_size !== THREAD_STACK)
-    koffi.config({ async_stack_size: THREAD_STACK, resident_async_pools: 1 })
   const folder = dirname(require.resolve('onnxruntime-node/package.json'))
   const { platform, arch } = process
   const file = { linux: 'libonnxruntime.so.1', darwin: 'libonnxruntime.1.dylib', win32: 'onnxruntime.dll' }

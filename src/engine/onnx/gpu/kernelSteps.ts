@@ -52,7 +52,7 @@ export function openKernelSteps({
     wholly((kept) => {
       const { samples, prompts, time, window } = sizes
       const { layers, kvHeads, headDim, vocabSize } = config
-      const step = planStep(config, sizes, driver.multiprocessors)
+      const step = planStep(config, sizes, driver.sizes)
       const halves = (dims: readonly number[]) => kept(owner.tensor('float16', dims))
       const eachLayer = Array.from({ length: layers }, (_, layer) => layer)
       return {
@@ -70,7 +70,10 @@ export function openKernelSteps({
             [cacheValue(layer), halves([samples, kvHeads, headDim, window])],
           ]),
           ...[...step.buffers].map(([name, { dtype, dims }]) => [name, kept(owner.tensor(dtype, dims))]),
-          ...['promptOf', 'at'].map((name, i) => [name, kept(owner.tensor('int32', [i === 0 ? samples : 1]))]),
+          ...['promptOf', 'at'].map((name, i) => [
+            name,
+            kept(owner.tensor('int32', [i === 0 ? samples : 1])),
+          ]),
           ['promptLengths', kept(owner.tensor('int32', [prompts]))],
           ['firstSamples', kept(owner.tensor('int32', [prompts + 1]))],
           ['drawn', kept(owner.tensor('int32', [steps, samples]))],
@@ -105,13 +108,22 @@ export function openKernelSteps({
       } finally {
         dispose(given)
       }
-      const firstSamples = counts.reduce((firsts, count) => [...firsts, (firsts.at(-1) as number) + count], [0])
+      const firstSamples = counts.reduce(
+        (firsts, count) => [...firsts, (firsts.at(-1) as number) + count],
+        [0],
+      )
       const place = async (name: string, values: readonly number[]) => {
         await memory.place(Int32Array.from(values), tensors[name].dims, tensors[name])
       }
       await place('at', [0])
-      await place('promptOf', counts.flatMap((count, prompt) => Array<number>(count).fill(prompt)))
-      await place('promptLengths', requests.map(({ prompt }) => prompt.length))
+      await place(
+        'promptOf',
+        counts.flatMap((count, prompt) => Array<number>(count).fill(prompt)),
+      )
+      await place(
+        'promptLengths',
+        requests.map(({ prompt }) => prompt.length),
+      )
       await place('firstSamples', firstSamples)
       await memory.place(uniformsOf(slots, steps, steps), [steps, samples], tensors.uniforms)
 

@@ -11,20 +11,12 @@ import type { GenerateJob, Lane } from '../lane.ts'
 import { hostTensor, type NativeProgram } from '../native.ts'
 import { halvingOnLack, lacksMemory } from '../sequences.ts'
 import type { Adapters } from './adapters.ts'
-import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
-import type { KernelDriver } from './kernels/driver.ts'
 import { openKernelSteps } from './kernelSteps.ts'
+import type { KernelDriver } from './kernels/driver.ts'
+import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
 import { type GpuTarget, prefillProgram, stepProgram } from './programs.ts'
 import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
-import {
-  allStopped,
-  fresh,
-  promptTensors,
-  requestsOf,
-  type Slot,
-  take,
-  uniformsOf,
-} from './slots.ts'
+import { allStopped, fresh, promptTensors, requestsOf, type Slot, take, uniformsOf } from './slots.ts'
 import { openStates } from './states.ts'
 
 /** Steps between looks at what was drawn: each waits for the device. */

@@ -89,7 +89,12 @@ export function promptTensors(slots: readonly Slot[], time: number): Tensors {
 }
 
 /** Whether each sample has drawn a stop token within so many steps. */
-export function allStopped(slots: readonly Slot[], { stop }: Sampling, drawn: Int32Array, count: number): boolean {
+export function allStopped(
+  slots: readonly Slot[],
+  { stop }: Sampling,
+  drawn: Int32Array,
+  count: number,
+): boolean {
   return slots.every((_, sample) => {
     for (let at = 0; at < count; at++) if (stop.includes(drawn[at * slots.length + sample])) return true
     return false

@@ -30,7 +30,7 @@ __device__ __forceinline__ unsigned keptHalves(unsigned packed, int key, int end
 }
 
 // Keys [.., HEAD_DIM] and values [HEAD_DIM, stride] from `key` on, of which those before `end` count.
-__device__ __forceinline__ void look(Seen& seen, const uint4 (&low)[STEPS], const uint4 (&high)[STEPS],
+__device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], const uint4 (&high)[STEPS],
                                      const unsigned short* keys, const unsigned short* values, int stride, int key,
                                      int end) {
   const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
@@ -146,93 +146,104 @@ __device__ __forceinline__ void join(Joined& joined, const Seen& seen) {
   }
 }
 
-// Prompts by parts of `each` keys, a multiple of WARPS * KEYS. q [samples, HEADS, HEAD_DIM]; keys [prompts, KV_HEADS,
-// time, HEAD_DIM]; values [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to
-// firstSamples[p + 1]. Grid: parts, prompts * KV_HEADS, 16 queries of a prompt. Leaves mixed [parts, samples, HEADS,
-// HEAD_DIM], not divided by the sums, and stats [parts, samples, HEADS, 2], greatest score and sum.
+// Blocks of prompts come first: by parts of `each` keys, a multiple of WARPS * KEYS, by prompts and KV_HEADS, by 16 queries
+// of a prompt; then blocks of samples and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS,
+// time, HEAD_DIM] and values [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to
+// firstSamples[p + 1]; their own keys [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM,
+// window], of which `at` count. Leaves mixed [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats
+// [parts + 1, samples, HEADS, 2], greatest score and sum, the samples' own as the last part.
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-look_at_prompts(const unsigned short* q, const unsigned short* keys, const unsigned short* values, int time,
-                const int* promptLengths, const int* firstSamples, int samples, int each, float* mixed, float* stats) {
+look(const unsigned short* q, const unsigned short* promptKeys, const unsigned short* promptValues, int time,
+     const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, int queryTiles,
+     const unsigned short* ownKeys, const unsigned short* ownValues, int window, const int* at, int samples, float* mixed,
+     float* stats) {
   __shared__ Joined joined;
-  const int prompt = blockIdx.y / KV_HEADS, kv = blockIdx.y % KV_HEADS;
-  const int length = promptLengths[prompt], first = firstSamples[prompt];
-  const int queries = (firstSamples[prompt + 1] - first) * GROUP;
-  const int from = blockIdx.x * each, to = min(from + each, length);
-  if (from >= length || (int)blockIdx.z * 16 >= queries) return;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quarter = lane & 3;
-  auto place = [&](int query) {
-    return (long long)(first + query / GROUP) * HEADS + kv * GROUP + query % GROUP;
-  };
-  waitForPrevious();
+  const int ofPrompts = parts * prompts * KV_HEADS * queryTiles;
+  int part = parts, kv, first, queries, from = 0, to, stride = window;
+  int firstQuery = 0;
+  const unsigned short *keys, *values;
+  if ((int)blockIdx.x < ofPrompts) {
+    int block = blockIdx.x;
+    part = block % parts;
+    block /= parts;
+    const int cache = block % (prompts * KV_HEADS), prompt = cache / KV_HEADS;
+    kv = cache % KV_HEADS;
+    firstQuery = block / (prompts * KV_HEADS) * 16;
+    first = firstSamples[prompt];
+    queries = (firstSamples[prompt + 1] - first) * GROUP;
+    from = part * each;
+    to = min(from + each, promptLengths[prompt]);
+    if (from >= to || firstQuery >= queries) return;
+    stride = time;
+    keys = promptKeys + (long long)cache * time * HEAD_DIM;
+    values = promptValues + (long long)cache * HEAD_DIM * time;
+    waitForPrevious();
+  } else {
+    const int cache = blockIdx.x - ofPrompts;
+    first = cache / KV_HEADS;
+    kv = cache % KV_HEADS;
+    queries = GROUP;
+    keys = ownKeys + (long long)cache * window * HEAD_DIM;
+    values = ownValues + (long long)cache * HEAD_DIM * window;
+    waitForPrevious();
+    to = *at;
+  }
+  auto place = [&](int query) { return (long long)(first + query / GROUP) * HEADS + kv * GROUP + query % GROUP; };
   uint4 low[STEPS], high[STEPS];
-  const uint4* lowFrom = (const uint4*)(q + place(min((int)blockIdx.z * 16 + group, queries - 1)) * HEAD_DIM) + quarter;
-  const uint4* highFrom =
-      (const uint4*)(q + place(min((int)blockIdx.z * 16 + group + 8, queries - 1)) * HEAD_DIM) + quarter;
+  const uint4* lowFrom = (const uint4*)(q + place(min(firstQuery + group, queries - 1)) * HEAD_DIM) + quarter;
+  const uint4* highFrom = (const uint4*)(q + place(min(firstQuery + group + 8, queries - 1)) * HEAD_DIM) + quarter;
   for (int s = 0; s < STEPS; s++) {
     low[s] = loaded(lowFrom + 4 * s);
     high[s] = loaded(highFrom + 4 * s);
   }
   Seen seen;
   begin(seen);
-  const unsigned short* keysHere = keys + (long long)blockIdx.y * time * HEAD_DIM;
-  const unsigned short* valuesHere = values + (long long)blockIdx.y * HEAD_DIM * time;
   for (int key = from + warp * KEYS; key < to; key += WARPS * KEYS)
-    look(seen, low, high, keysHere, valuesHere, time, key, to);
+    lookAt(seen, low, high, keys, values, stride, key, to);
   letNextBegin();
   join(joined, seen);
-  for (int at = threadIdx.x; at < 16 * HEAD_DIM; at += WARPS * 32) {
-    const int query = blockIdx.z * 16 + at / HEAD_DIM;
-    if (query < queries)
-      mixed[((long long)blockIdx.x * samples * HEADS + place(query)) * HEAD_DIM + at % HEAD_DIM] =
-          joined.mixed[at / HEAD_DIM][at % HEAD_DIM];
+  const long long start = (long long)part * samples * HEADS;
+  for (int i = threadIdx.x; i < 16 * HEAD_DIM; i += WARPS * 32) {
+    const int query = firstQuery + i / HEAD_DIM;
+    if (query < queries) mixed[(start + place(query)) * HEAD_DIM + i % HEAD_DIM] = joined.mixed[i / HEAD_DIM][i % HEAD_DIM];
   }
-  const int query = blockIdx.z * 16 + threadIdx.x;
+  const int query = firstQuery + threadIdx.x;
   if (threadIdx.x < 16 && query < queries) {
-    float* to = stats + ((long long)blockIdx.x * samples * HEADS + place(query)) * 2;
-    to[0] = joined.most[threadIdx.x];
-    to[1] = joined.sum[threadIdx.x];
+    float* out = stats + (start + place(query)) * 2;
+    out[0] = joined.most[threadIdx.x];
+    out[1] = joined.sum[threadIdx.x];
   }
 }
 
-// What was drawn since, keys [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM, window], of
-// which `at` count, and the prompts' parts joined to it: out [samples, HEADS, HEAD_DIM]. Grid: samples, KV_HEADS.
+// What `look` left, joined: out [samples, HEADS, HEAD_DIM]. A warp for each head of a sample; parts are less than 32.
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-look_at_own(const unsigned short* q, const unsigned short* keys, const unsigned short* values, int window, const int* at,
-            const int* promptOf, const int* promptLengths, int each, const float* mixed, const float* stats,
-            unsigned short* out) {
-  __shared__ Joined joined;
-  const int sample = blockIdx.x, kv = blockIdx.y, samples = gridDim.x;
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quarter = lane & 3;
+settle(const float* mixed, const float* stats, const int* promptOf, const int* promptLengths, int parts, int each,
+       int samples, unsigned short* out) {
+  constexpr int EACH = HEAD_DIM / 32;
   waitForPrevious();
-  const int end = *at;
-  const long long heads = (long long)sample * HEADS + kv * GROUP;
-  uint4 low[STEPS], high[STEPS];
-  const uint4* lowFrom = (const uint4*)(q + (heads + min(group, GROUP - 1)) * HEAD_DIM) + quarter;
-  const uint4* highFrom = (const uint4*)(q + (heads + min(group + 8, GROUP - 1)) * HEAD_DIM) + quarter;
-  for (int s = 0; s < STEPS; s++) {
-    low[s] = loaded(lowFrom + 4 * s);
-    high[s] = loaded(highFrom + 4 * s);
-  }
-  Seen seen;
-  begin(seen);
-  const long long caches = ((long long)sample * KV_HEADS + kv) * window * HEAD_DIM;
-  for (int key = warp * KEYS; key < end; key += WARPS * KEYS)
-    look(seen, low, high, keys + caches, values + caches, window, key, end);
+  const int lane = threadIdx.x & 31, head = blockIdx.x * WARPS + (threadIdx.x >> 5);
+  if (head >= samples * HEADS) return;
+  const int prompt = promptOf[head / HEADS];
+  const int count = (promptLengths[prompt] + each - 1) / each;
+  // Lane p stands for part p, and lane `count` for the sample's own.
+  const int part = lane < count ? lane : parts;
+  const long long stride = (long long)samples * HEADS;
+  const float2 mine = *(const float2*)(stats + (part * stride + head) * 2);
+  float most = lane <= count ? mine.x : -INFINITY;
+  for (int step = 16; step > 0; step >>= 1) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, step));
+  const float factor = lane <= count ? exp2f(mine.x - most) : 0.0f;
+  float sum = factor * mine.y;
+  for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, step);
   letNextBegin();
-  join(joined, seen);
-  const int parts = (promptLengths[promptOf[sample]] + each - 1) / each;
-  for (int at = threadIdx.x; at < GROUP * HEAD_DIM; at += WARPS * 32) {
-    const int row = at / HEAD_DIM, i = at % HEAD_DIM;
-    float most = joined.most[row];
-    for (int p = 0; p < parts; p++) most = fmaxf(most, stats[((long long)p * samples * HEADS + heads + row) * 2]);
-    float fading = exp2f(joined.most[row] - most);
-    float sum = joined.sum[row] * fading, value = joined.mixed[row][i] * fading;
-    for (int p = 0; p < parts; p++) {
-      const long long place = (long long)p * samples * HEADS + heads + row;
-      fading = exp2f(stats[place * 2] - most);
-      sum += stats[place * 2 + 1] * fading;
-      value += mixed[place * HEAD_DIM + i] * fading;
-    }
-    out[(heads + row) * HEAD_DIM + i] = toHalf(value / sum);
+  float values[EACH] = {};
+#pragma unroll 4
+  for (int p = 0; p <= count; p++) {
+    const float weight = __shfl_sync(0xffffffff, factor, p);
+    const float* from = mixed + ((p < count ? p : parts) * stride + head) * HEAD_DIM + lane;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) values[e] += weight * from[32 * e];
   }
+#pragma unroll
+  for (int e = 0; e < EACH; e++) out[(long long)head * HEAD_DIM + lane + 32 * e] = toHalf(values[e] / sum);
 }

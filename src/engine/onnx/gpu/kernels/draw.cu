@@ -1,7 +1,7 @@
 // Drawing a token from each row of logits [rows, vocabulary], or from its nucleus (Holtzman et al. 2020). Masses of
 // probability are whole numbers of 2^-38, so that their sums do not depend on the order in which threads add.
 //
-// PIECES blocks share a row; a block's threads are a power of two.
+// PIECES blocks share a row. Logits are multiplied by `coolness`, one over the temperature.
 
 #define MASS 274877906944.0f
 // The nucleus's least log-probability is looked for within so many nats below certainty: all tokens below it together
@@ -31,16 +31,16 @@ __device__ __forceinline__ int2 piece(int vocabulary, int number) {
 
 // Greatest logit over the temperature and the sum of exponentials below it of a piece, into pieces [rows, PIECES, 2].
 // Counters of the step are set to nothing. Grid: PIECES, rows.
-extern "C" __global__ void weigh(const float* logits, int vocabulary, float temperature, float* pieces, Mass* coarse,
+extern "C" __global__ void weigh(const float* logits, int vocabulary, float coolness, float* pieces, Mass* coarse,
                                  Mass* fine) {
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const int2 part = piece(vocabulary, blockIdx.x);
   float most = -INFINITY;
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) most = fmaxf(most, row[i]);
-  most = greatest(most) / temperature;
+  most = greatest(most) * coolness;
   float sum = 0;
-  for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) sum += __expf(row[i] / temperature - most);
+  for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) sum += __expf(row[i] * coolness - most);
   sum = sumOfBlock(sum);
   letNextBegin();
   if (threadIdx.x == 0) {
@@ -72,63 +72,106 @@ __device__ __forceinline__ int binOf(float logprob, float width, float from) {
 #define COARSE (RANGE / BINS)
 #define FINE (COARSE / BINS)
 
-// The first bin with which the sum reaches `wanted`, and what was before it; the last if none does. Every thread for
-// itself.
-__device__ __forceinline__ int reaching(const Mass* bins, Mass wanted, Mass* before) {
-  Mass sum = 0;
-  for (int b = 0; b < BINS; b++) {
-    if (sum + bins[b] >= wanted || b == BINS - 1) {
-      *before = sum;
-      return b;
-    }
-    sum += bins[b];
+// Masses in a block's own bins are whole numbers of 2^-31, which the device adds faster. Lanes that meet in a bin do so in
+// several copies of it.
+#define COPIES 8
+#define UNIT_SHIFT 7
+
+struct Bins {
+  unsigned counts[BINS * COPIES];
+};
+
+__device__ __forceinline__ void clear(Bins& bins) {
+  for (int i = threadIdx.x; i < BINS * COPIES; i += blockDim.x) bins.counts[i] = 0;
+}
+
+__device__ __forceinline__ void count(Bins& bins, int bin, Mass mass) {
+  atomicAdd(&bins.counts[bin * COPIES + (threadIdx.x & (COPIES - 1))], (unsigned)(mass >> UNIT_SHIFT));
+}
+
+__device__ __forceinline__ void give(const Bins& bins, Mass* to) {
+  for (int i = threadIdx.x; i < BINS; i += blockDim.x) {
+    Mass sum = 0;
+    for (int c = 0; c < COPIES; c++) sum += bins.counts[i * COPIES + c];
+    if (sum > 0) atomicAdd(&to[i], sum << UNIT_SHIFT);
   }
-  return BINS - 1;
+}
+
+// The first bin with which the sum reaches `wanted`, and what was before it; the last if none does. By a whole warp.
+__device__ __forceinline__ int reaching(const Mass* bins, Mass wanted, Mass* before) {
+  constexpr int EACH = BINS / 32;
+  const int lane = threadIdx.x & 31;
+  Mass mine[EACH], sum = 0;
+  for (int e = 0; e < EACH; e++) {
+    mine[e] = bins[lane * EACH + e];
+    sum += mine[e];
+  }
+  Mass upTo = sum;
+  for (int step = 1; step < 32; step <<= 1) {
+    const Mass other = __shfl_up_sync(0xffffffff, upTo, step);
+    if (lane >= step) upTo += other;
+  }
+  const unsigned enough = __ballot_sync(0xffffffff, upTo >= wanted);
+  const int owner = enough == 0 ? 31 : __ffs(enough) - 1;
+  int bin = EACH - 1;
+  Mass here = upTo - sum;
+  for (int e = 0; e < EACH - 1; e++) {
+    if (here + mine[e] >= wanted) {
+      bin = e;
+      break;
+    }
+    here += mine[e];
+  }
+  *before = __shfl_sync(0xffffffff, here, owner);
+  return __shfl_sync(0xffffffff, lane * EACH + bin, owner);
 }
 
 // Adds a piece's masses to the row's bins: the coarse ones of all tokens.
-extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, float temperature, const float* pieces,
+extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, float coolness, const float* pieces,
                                         Mass* coarse) {
-  __shared__ Mass bins[BINS];
-  for (int i = threadIdx.x; i < BINS; i += blockDim.x) bins[i] = 0;
+  __shared__ Bins bins;
+  clear(bins);
   waitForPrevious();
   __syncthreads();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const float sum = certain(pieces, blockIdx.y);
   const int2 part = piece(vocabulary, blockIdx.x);
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) {
-    const float logprob = row[i] / temperature - sum;
+    const float logprob = row[i] * coolness - sum;
     const Mass mass = massOf(logprob);
-    if (mass > 0) atomicAdd(&bins[binOf(logprob, COARSE, 0.0f)], mass);
+    if (mass > 0) count(bins, binOf(logprob, COARSE, 0.0f), mass);
   }
   __syncthreads();
   letNextBegin();
-  for (int i = threadIdx.x; i < BINS; i += blockDim.x)
-    if (bins[i] > 0) atomicAdd(&coarse[blockIdx.y * BINS + i], bins[i]);
+  give(bins, coarse + blockIdx.y * BINS);
 }
 
 // The fine ones of the tokens in the coarse bin with which the nucleus is full.
-extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float temperature, float topP,
+extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float coolness, float topP,
                                       const float* pieces, const Mass* coarse, Mass* fine) {
-  __shared__ Mass bins[BINS];
-  for (int i = threadIdx.x; i < BINS; i += blockDim.x) bins[i] = 0;
+  __shared__ Bins bins;
+  clear(bins);
+  __shared__ int found;
   waitForPrevious();
+  if (threadIdx.x < 32) {
+    Mass before;
+    const int bin = reaching(coarse + blockIdx.y * BINS, (Mass)(topP * MASS), &before);
+    if (threadIdx.x == 0) found = bin;
+  }
   __syncthreads();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const float sum = certain(pieces, blockIdx.y);
-  Mass before;
-  const int edge = reaching(coarse + blockIdx.y * BINS, (Mass)(topP * MASS), &before);
+  const int edge = found;
   const int2 part = piece(vocabulary, blockIdx.x);
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) {
-    const float logprob = row[i] / temperature - sum;
+    const float logprob = row[i] * coolness - sum;
     const Mass mass = massOf(logprob);
     if (mass > 0 && binOf(logprob, COARSE, 0.0f) == edge)
-      atomicAdd(&bins[binOf(logprob, FINE, -edge * COARSE)], mass);
+      count(bins, binOf(logprob, FINE, -edge * COARSE), mass);
   }
   __syncthreads();
   letNextBegin();
-  for (int i = threadIdx.x; i < BINS; i += blockDim.x)
-    if (bins[i] > 0) atomicAdd(&fine[blockIdx.y * BINS + i], bins[i]);
+  give(bins, fine + blockIdx.y * BINS);
 }
 
 // Whether a token belongs to the nucleus whose edge is this coarse and this fine bin.
@@ -137,18 +180,20 @@ __device__ __forceinline__ bool inside(float logprob, int coarse, int fine) {
   return bin < coarse || (bin == coarse && binOf(logprob, FINE, -coarse * COARSE) <= fine);
 }
 
-struct Edge {
-  int coarse, fine;
-};
-
-__device__ __forceinline__ Edge edgeOf(const Mass* coarse, const Mass* fine, int row, float topP) {
-  Edge edge = {BINS, BINS};
-  if (topP < 1.0f) {
-    const Mass wanted = (Mass)(topP * MASS);
-    Mass before, rest;
-    edge.coarse = reaching(coarse + row * BINS, wanted, &before);
-    edge.fine = reaching(fine + row * BINS, wanted - min(before, wanted), &rest);
+// The bins at the edge of a row's nucleus, of all tokens if that is all. By a whole block.
+__device__ __forceinline__ int2 edgeOf(const Mass* coarse, const Mass* fine, int row, float topP) {
+  __shared__ int2 edge;
+  if (threadIdx.x < 32) {
+    int2 bins = make_int2(BINS, BINS);
+    if (topP < 1.0f) {
+      const Mass wanted = (Mass)(topP * MASS);
+      Mass before, rest;
+      bins.x = reaching(coarse + row * BINS, wanted, &before);
+      bins.y = reaching(fine + row * BINS, wanted - min(before, wanted), &rest);
+    }
+    if (threadIdx.x == 0) edge = bins;
   }
+  __syncthreads();
   return edge;
 }
 
@@ -162,18 +207,18 @@ __device__ __forceinline__ Mass sumOfMasses(Mass value, Mass* warps) {
 }
 
 // The mass that a piece keeps, into kept [rows, PIECES]. Grid: PIECES, rows.
-extern "C" __global__ void keep(const float* logits, int vocabulary, float temperature, float topP, const float* pieces,
+extern "C" __global__ void keep(const float* logits, int vocabulary, float coolness, float topP, const float* pieces,
                                 const Mass* coarse, const Mass* fine, Mass* kept) {
   __shared__ Mass warps[32];
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const float sum = certain(pieces, blockIdx.y);
-  const Edge edge = edgeOf(coarse, fine, blockIdx.y, topP);
+  const int2 edge = edgeOf(coarse, fine, blockIdx.y, topP);
   const int2 part = piece(vocabulary, blockIdx.x);
   Mass mass = 0;
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) {
-    const float logprob = row[i] / temperature - sum;
-    if (inside(logprob, edge.coarse, edge.fine)) mass += massOf(logprob);
+    const float logprob = row[i] * coolness - sum;
+    if (inside(logprob, edge.x, edge.y)) mass += massOf(logprob);
   }
   mass = sumOfMasses(mass, warps);
   letNextBegin();
@@ -182,7 +227,7 @@ extern "C" __global__ void keep(const float* logits, int vocabulary, float tempe
 
 // Draws a token for each row by its uniform number, in the order of ids: tokens [rows], and line `at` of drawn, logprobs
 // and samplingLogprobs [steps, rows]. A block a row.
-extern "C" __global__ void choose(const float* logits, int vocabulary, float temperature, float topP,
+extern "C" __global__ void choose(const float* logits, int vocabulary, float coolness, float topP,
                                   const float* pieces, const Mass* coarse, const Mass* fine, const Mass* kept,
                                   const float* uniforms, const int* at, int* tokens, int* drawn, float* logprobs,
                                   float* samplingLogprobs) {
@@ -191,7 +236,7 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float tem
   const int line = blockIdx.x, rows = gridDim.x;
   const float* row = logits + (long long)line * vocabulary;
   const float sum = certain(pieces, line);
-  const Edge edge = edgeOf(coarse, fine, line, topP);
+  const int2 edge = edgeOf(coarse, fine, line, topP);
   Mass total = 0;
   for (int p = 0; p < PIECES; p++) total += kept[line * PIECES + p];
   const long long place = (long long)*at * rows + line;
@@ -204,8 +249,8 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float tem
   const int from = min(part.x + (int)threadIdx.x * each, part.y), to = min(from + each, part.y);
   Mass mine = 0;
   for (int i = from; i < to; i++) {
-    const float logprob = row[i] / temperature - sum;
-    if (inside(logprob, edge.coarse, edge.fine)) mine += massOf(logprob);
+    const float logprob = row[i] * coolness - sum;
+    if (inside(logprob, edge.x, edge.y)) mine += massOf(logprob);
   }
   // Sums of the warps before, and within the warp.
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -222,8 +267,8 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float tem
   if (mine == 0 || wanted < before || wanted >= before + mine) return;
   Mass sumSoFar = before;
   for (int i = from; i < to; i++) {
-    const float logprob = row[i] / temperature - sum;
-    if (!inside(logprob, edge.coarse, edge.fine)) continue;
+    const float logprob = row[i] * coolness - sum;
+    if (!inside(logprob, edge.x, edge.y)) continue;
     sumSoFar += massOf(logprob);
     if (wanted >= sumSoFar) continue;
     tokens[line] = drawn[place] = i;

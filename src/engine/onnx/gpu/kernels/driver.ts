@@ -5,10 +5,11 @@
  */
 import { loadKoffi } from '../../native.ts'
 import { type Launch, prelude, sourceOf, type Unit, unitKey } from './launch.ts'
+import type { DeviceSizes } from './step.ts'
 
 /** What steps need of a device. */
 export interface KernelDriver {
-  multiprocessors: number
+  sizes: DeviceSizes
   /** Compiles what is not yet; on another thread. @throws Error with the compiler's words. */
   compile(units: readonly Unit[]): Promise<void>
   /** Records launches of compiled units, which run in their order. */
@@ -32,7 +33,7 @@ export interface Recorded {
 }
 
 /** Numbers of the driver's interface. */
-const ATTRIBUTE = { multiprocessors: 16, major: 75, minor: 76 }
+const ATTRIBUTE = { multiprocessors: 16, major: 75, minor: 76, sharedBytes: 97 }
 const RELAXED_CAPTURE = 2
 const MAX_DYNAMIC_SHARED = 8
 /** A launch attribute: the kernel may begin before the one before it ends, and waits itself where it must. */
@@ -99,14 +100,14 @@ function open(): Driver {
   const setAttribute = checked('int cuFuncSetAttribute(void *function, int attribute, int value)')
   const beginCapture = checked('int cuStreamBeginCapture_v2(void *stream, int mode)')
   const endCapture = cuda.func('int cuStreamEndCapture(void *stream, _Out_ void **graph)')
-  const instantiate = made(
-    'int cuGraphInstantiateWithFlags(_Out_ void **exec, void *graph, uint64_t flags)',
-  )
+  const instantiate = made('int cuGraphInstantiateWithFlags(_Out_ void **exec, void *graph, uint64_t flags)')
   const destroyGraph = checked('int cuGraphDestroy(void *graph)')
   const destroyExec = checked('int cuGraphExecDestroy(void *exec)')
   const launchGraph = checked('int cuGraphLaunch(void *exec, void *stream)')
   const synchronize = checked('int cuStreamSynchronize(void *stream)')
-  const launchKernel = checked('int cuLaunchKernelEx(void *config, void *function, void *parameters, void *extra)')
+  const launchKernel = checked(
+    'int cuLaunchKernelEx(void *config, void *function, void *parameters, void *extra)',
+  )
   const allocate = made('int cuMemAlloc_v2(_Out_ uint64_t *pointer, size_t bytes)')
   const freeMemory = checked('int cuMemFree_v2(uint64_t pointer)')
   const copyIn = checked('int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)')
@@ -114,7 +115,10 @@ function open(): Driver {
 
   const [major, minor] = [ATTRIBUTE.major, ATTRIBUTE.minor].map((a) => Number(attribute(a, device)))
   const architecture = 10 * major + minor
-  const multiprocessors = Number(attribute(ATTRIBUTE.multiprocessors, device))
+  const sizes = {
+    multiprocessors: Number(attribute(ATTRIBUTE.multiprocessors, device)),
+    sharedBytes: Number(attribute(ATTRIBUTE.sharedBytes, device)),
+  }
 
   const createProgram = nvrtc.func(
     'int nvrtcCreateProgram(_Out_ void **program, const char *source, const char *name, int headers, void *h, void *n)',
@@ -187,7 +191,7 @@ function open(): Driver {
     launchKernel(base, functionOf(one), base + BigInt(LAYOUT.pointers), null)
   }
   return {
-    multiprocessors,
+    sizes,
     async compile(units) {
       await Promise.all(
         units.map((unit) => {

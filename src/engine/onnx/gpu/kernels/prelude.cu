@@ -45,6 +45,16 @@ __device__ __forceinline__ uint4 streamed(const uint4* from) {
 
 __device__ __forceinline__ uint4 loaded(const uint4* from) { return *from; }
 
+// 16 bytes from device to shared memory, in the background: what was begun before a commit has come with the wait for it.
+__device__ __forceinline__ void copyAsync16(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+__device__ __forceinline__ void copyAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING>
+__device__ __forceinline__ void copyAsyncWait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 // Programmatic dependent launch: a kernel may begin before the one before it has ended, and waits here for its results.
 __device__ __forceinline__ void waitForPrevious() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void letNextBegin() { asm volatile("griddepcontrol.launch_dependents;"); }

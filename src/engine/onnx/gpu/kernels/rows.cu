@@ -23,6 +23,20 @@ extern "C" __global__ void embed(const unsigned short* table, const int* tokens,
   letNextBegin();
 }
 
+// The sum of parts [count, ...], a stride apart, at four places.
+__device__ __forceinline__ float4 sumOfParts(const float* parts, int count, long long stride) {
+  float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+  for (int p = 0; p < count; p++) {
+    const float4 v = *(const float4*)(parts + p * stride);
+    sum.x += v.x;
+    sum.y += v.y;
+    sum.z += v.z;
+    sum.w += v.w;
+  }
+  return sum;
+}
+
 // stream [rows, size] += the sum of parts [count, rows, size], and its RMSNorm by weight as halves. A block a row, with
 // `size` floats of shared memory.
 extern "C" __global__ void add_norm(float* stream, const float* parts, int count, const float* weight,
@@ -31,39 +45,48 @@ extern "C" __global__ void add_norm(float* stream, const float* parts, int count
   waitForPrevious();
   const long long start = (long long)blockIdx.x * size, stride = (long long)gridDim.x * size;
   float squares = 0;
-  for (int i = threadIdx.x; i < size; i += blockDim.x) {
-    float value = stream[start + i];
-    float sum = 0;
-    for (int p = 0; p < count; p++) sum += parts[p * stride + start + i];
-    value += sum;
-    row[i] = value;
-    squares += value * value;
+  for (int i = 4 * threadIdx.x; i < size; i += 4 * blockDim.x) {
+    const float4 more = sumOfParts(parts + start + i, count, stride);
+    float4 value = *(float4*)(stream + start + i);
+    value = make_float4(value.x + more.x, value.y + more.y, value.z + more.z, value.w + more.w);
+    *(float4*)(row + i) = value;
+    squares += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
   }
   const float inverse = rsqrtf(sumOfBlock(squares) / size + epsilon);
   letNextBegin();
-  for (int i = threadIdx.x; i < size; i += blockDim.x) {
-    if (count > 0) stream[start + i] = row[i];
-    normed[start + i] = toHalf(row[i] * inverse * weight[i]);
+  for (int i = 4 * threadIdx.x; i < size; i += 4 * blockDim.x) {
+    const float4 value = *(float4*)(row + i), scale = *(const float4*)(weight + i);
+    if (count > 0) *(float4*)(stream + start + i) = value;
+    *(uint2*)(normed + start + i) = make_uint2(toHalf2(value.x * inverse * scale.x, value.y * inverse * scale.y),
+                                               toHalf2(value.z * inverse * scale.z, value.w * inverse * scale.w));
   }
 }
 
-// A warp for each head of q, k and v of a row of qkv [rows, (HEADS + 2 * KV_HEADS) * HEAD_DIM]: q and k are normed where
-// there are weights for it and turned by their position, and q is multiplied by `scale`; k and v go to the caches, keys
-// [rows, KV_HEADS, window, HEAD_DIM], values [rows, KV_HEADS, HEAD_DIM, window]. Grid: rows, and heads by 4.
-extern "C" __global__ void turn(const unsigned short* qkv, const float* qNorm, const float* kNorm, float epsilon,
-                                const float* cosines, const float* sines, const int* promptOf, const int* promptLengths,
-                                const int* at, float scale, unsigned short* q, unsigned short* keys,
-                                unsigned short* values, int window) {
+// A warp for each head of q, k and v of a row, of which parts [count, rows, (HEADS + 2 * KV_HEADS) * HEAD_DIM] are given and
+// a bias or null: q and k are normed where there are weights for it and turned by their position, and q is multiplied by
+// `scale`; k and v go to the caches, keys [rows, KV_HEADS, window, HEAD_DIM], values [rows, KV_HEADS, HEAD_DIM, window].
+// Grid: rows, and heads by 4.
+extern "C" __global__ void turn(const float* parts, int count, const unsigned short* bias, const float* qNorm,
+                                const float* kNorm, float epsilon, const float* cosines, const float* sines,
+                                const int* promptOf, const int* promptLengths, const int* at, float scale,
+                                unsigned short* q, unsigned short* keys, unsigned short* values, int window) {
   constexpr int HALF = HEAD_DIM / 2, EACH = (HALF + 31) / 32;
   waitForPrevious();
   const int lane = threadIdx.x & 31, head = blockIdx.y * (blockDim.x >> 5) + (threadIdx.x >> 5);
   const int row = blockIdx.x;
   if (head >= HEADS + 2 * KV_HEADS) return;
-  const unsigned short* from = qkv + ((long long)row * (HEADS + 2 * KV_HEADS) + head) * HEAD_DIM;
+  const long long stride = (long long)gridDim.x * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
+  const float* from = parts + ((long long)row * (HEADS + 2 * KV_HEADS) + head) * HEAD_DIM;
+  auto whole = [&](int i) {
+    float sum = 0;
+#pragma unroll 8
+    for (int p = 0; p < count; p++) sum += from[p * stride + i];
+    return bias == nullptr ? sum : sum + fromHalf(bias[head * HEAD_DIM + i]);
+  };
   const int own = *at - 1;
   if (head >= HEADS + KV_HEADS) {
     unsigned short* to = values + ((long long)row * KV_HEADS + head - HEADS - KV_HEADS) * HEAD_DIM * window + own;
-    for (int i = lane; i < HEAD_DIM; i += 32) to[(long long)i * window] = from[i];
+    for (int i = lane; i < HEAD_DIM; i += 32) to[(long long)i * window] = toHalf(whole(i));
     return;
   }
   const bool isQuery = head < HEADS;
@@ -71,8 +94,8 @@ extern "C" __global__ void turn(const unsigned short* qkv, const float* qNorm, c
   float first[EACH], second[EACH], squares = 0;
   for (int e = 0; e < EACH; e++) {
     const int i = lane + 32 * e;
-    first[e] = i < HALF ? fromHalf(from[i]) : 0.0f;
-    second[e] = i < HALF ? fromHalf(from[i + HALF]) : 0.0f;
+    first[e] = i < HALF ? whole(i) : 0.0f;
+    second[e] = i < HALF ? whole(i + HALF) : 0.0f;
     squares += first[e] * first[e] + second[e] * second[e];
   }
   if (norm != nullptr) {

@@ -45,37 +45,78 @@ const ATTENTION_WARPS = 4
 const ROW_THREADS = 256
 const DRAW_THREADS = 512
 /** Blocks that share a row of logits. */
-const PIECES = 8
+const PIECES = 16
 /** Bins of a level of the nucleus (draw.cu). */
 const BINS = 128
 
-type ProductKind = 'halves' | 'parts' | 'gated'
+type ProductKind = 'parts' | 'gated'
 
 /** How a product is cut. */
 interface Cut {
   /** Of the rows, blocks by so many tiles of 8. */
   rowBlocks: number
   tiles: number
-  outputTiles: number
+  /** Blocks that share the tiles of outputs, and warps of a block. */
+  blocks: number
   warps: number
-  /** Of the inner axis, besides the warps. */
+  /** Of the inner axis. */
   parts: number
+  /** Words of 16 bytes from one row of x to the next in shared memory, so that rows lie in other banks. */
+  stride: number
 }
 
-/** So that every multiprocessor has several blocks, and a warp some chunks of the weight. */
-function cutOf(kind: ProductKind, rows: number, inner: number, outputs: number, multiprocessors: number): Cut {
-  const rowBlocks = Math.ceil(rows / MOST_ROWS)
-  const tiles = Math.ceil(rows / rowBlocks / 8)
-  const perTile = kind === 'gated' ? 8 : 16
-  const blocks = Math.ceil(outputs / perTile)
-  const warps = 4
+/** Pieces of the weight that a warp has asked for and not used yet: enough for the memory's whole speed. */
+const AHEAD = 8
+const WORD = 16
+/** Of a product's parts and warps; more parts take longer to add up. */
+const MOST = { parts: 16, warps: 12 }
+/** A product whose parts are added up by who reads them, and those whose outputs are whole. */
+const CUT = {
+  parts: { kind: 'parts', mostParts: MOST.parts },
+  whole: { kind: 'parts', mostParts: 1 },
+  gated: { kind: 'gated', mostParts: 1 },
+} as const
+
+const strideOf = (chunks: number) => 4 * chunks + (chunks % 2 === 0 ? 4 : 0)
+
+/** How a product takes least time, which is that of the multiprocessor that reads most. */
+function cutOf(
+  rows: number,
+  [inner, outputs]: readonly [number, number],
+  { kind, mostParts }: { kind: ProductKind; mostParts: number },
+  device: DeviceSizes,
+): Cut {
   const chunks = inner / CHUNK
-  // Chunks of a warp, at least, and blocks of a multiprocessor, at most.
-  const parts =
-    kind === 'parts' && blocks < 6 * multiprocessors
-      ? Math.max(1, Math.min(Math.floor(chunks / warps / 4), Math.round((6 * multiprocessors) / blocks)))
-      : 1
-  return { rowBlocks, tiles, outputTiles: 1, warps, parts }
+  const tiles = Math.ceil(outputs / (kind === 'gated' ? 8 : 16))
+  let best: { cost: number; cut: Cut } | null = null
+  for (let parts = 1; parts <= Math.min(mostParts, chunks); parts++) {
+    const stride = strideOf(Math.ceil(chunks / parts))
+    const fitting = Math.floor(device.sharedBytes / WORD / stride / 8) * 8
+    if (fitting === 0) continue
+    const rowBlocks = Math.ceil(rows / Math.min(MOST_ROWS, fitting))
+    const rowTiles = Math.ceil(rows / rowBlocks / 8)
+    for (let warps = 1; warps <= MOST.warps; warps++) {
+      const blocks = Math.max(
+        1,
+        Math.min(Math.ceil(tiles / warps), Math.floor(device.multiprocessors / parts / rowBlocks)),
+      )
+      const turns = Math.ceil(tiles / blocks / warps)
+      // Pieces of the weight that a multiprocessor reads, by warps enough to keep the memory busy, and what parts cost.
+      const pieces = turns * warps * Math.ceil(chunks / parts)
+      const cost = pieces * Math.max(1, 6 / warps) + 1.5 * parts
+      if (best === null || cost <= best.cost)
+        best = { cost, cut: { rowBlocks, tiles: rowTiles, blocks, warps, parts, stride } }
+    }
+  }
+  if (best === null) throw new Error(`a product's inner axis of ${inner} does not fit into shared memory`)
+  return best.cut
+}
+
+/** What launches are made for. */
+export interface DeviceSizes {
+  multiprocessors: number
+  /** Bytes of shared memory that a block can have. */
+  sharedBytes: number
 }
 
 /** What a step is made of, for a model and sizes. */
@@ -86,7 +127,7 @@ export interface Step {
   launches(drawing: Drawing, addressOf: (name: string) => bigint): Launch[]
 }
 
-export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors: number): Step {
+export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSizes): Step {
   const { layers, heads, kvHeads, headDim, hiddenSize, intermediateSize, vocabSize, rmsNormEps } = config
   const { samples, prompts, shared, time, window } = sizes
   const group = heads / kvHeads
@@ -95,11 +136,11 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
   const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
-  const productUnit = ({ tiles, outputTiles, warps }: Cut): Unit => {
-    const key = `${tiles} ${outputTiles} ${warps}`
+  const productUnit = ({ tiles, warps }: Cut): Unit => {
+    const key = `${tiles} ${warps}`
     const found: Unit = productUnits.get(key) ?? {
       files: ['products'],
-      defines: { TILES: tiles, OUTPUT_TILES: outputTiles, WARPS: warps },
+      defines: { TILES: tiles, WARPS: warps, AHEAD },
     }
     productUnits.set(key, found)
     units.set(found, found)
@@ -107,11 +148,11 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
   }
   const wide = (heads + 2 * kvHeads) * headDim
   const cuts = {
-    qkv: cutOf('halves', samples, hiddenSize, wide, multiprocessors),
-    o: cutOf('parts', samples, heads * headDim, hiddenSize, multiprocessors),
-    gated: cutOf('gated', samples, hiddenSize, intermediateSize, multiprocessors),
-    down: cutOf('parts', samples, intermediateSize, hiddenSize, multiprocessors),
-    head: { ...cutOf('parts', samples, hiddenSize, vocabSize, multiprocessors), parts: 1 },
+    qkv: cutOf(samples, [hiddenSize, wide], CUT.parts, device),
+    o: cutOf(samples, [heads * headDim, hiddenSize], CUT.parts, device),
+    gated: cutOf(samples, [hiddenSize, intermediateSize], CUT.gated, device),
+    down: cutOf(samples, [intermediateSize, hiddenSize], CUT.parts, device),
+    head: cutOf(samples, [hiddenSize, vocabSize], CUT.whole, device),
   }
   for (const cut of Object.values(cuts)) productUnit(cut)
 
@@ -119,16 +160,18 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
   const block = ATTENTION_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
+  const queryTiles = Math.ceil((shared * group) / 16)
 
+  const partsSize =
+    samples * Math.max(cuts.qkv.parts * wide, cuts.o.parts * hiddenSize, cuts.down.parts * hiddenSize)
   const buffers: Step['buffers'] = new Map<string, { dtype: NativeType; dims: readonly number[] }>([
     ['stream', { dtype: 'float32', dims: [samples, hiddenSize] }],
     ['normed', { dtype: 'float16', dims: [samples, hiddenSize] }],
-    ['qkv', { dtype: 'float16', dims: [samples, wide] }],
     ['q', { dtype: 'float16', dims: [samples, heads * headDim] }],
-    ['mixed', { dtype: 'float32', dims: [promptParts, samples, heads, headDim] }],
-    ['stats', { dtype: 'float32', dims: [promptParts, samples, heads, 2] }],
+    ['mixed', { dtype: 'float32', dims: [promptParts + 1, samples, heads, headDim] }],
+    ['stats', { dtype: 'float32', dims: [promptParts + 1, samples, heads, 2] }],
     ['attended', { dtype: 'float16', dims: [samples, heads * headDim] }],
-    ['parts', { dtype: 'float32', dims: [Math.max(cuts.o.parts, cuts.down.parts), samples, hiddenSize] }],
+    ['parts', { dtype: 'float32', dims: [partsSize] }],
     ['gated', { dtype: 'float16', dims: [samples, intermediateSize] }],
     ['pieces', { dtype: 'float32', dims: [samples, PIECES, 2] }],
     ['coarse', { dtype: 'int64', dims: [samples, BINS] }],
@@ -160,13 +203,13 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
         weights: readonly Argument[],
         [out, outputs]: [string, number],
       ) => {
-        const perBlock = (kind === 'gated' ? 8 : 16) * cut.outputTiles
         launches.push({
           unit: productUnit(cut),
           kernel: `product_${kind}`,
-          grid: [Math.ceil(outputs / perBlock), cut.rowBlocks, cut.parts],
+          grid: [cut.blocks, cut.rowBlocks, cut.parts],
           threads: 32 * cut.warps,
-          arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs)],
+          shared: WORD * cut.stride * 8 * cut.tiles,
+          arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs), int(cut.stride)],
         })
       }
       const addNorm = (parts: number, name: string) =>
@@ -174,11 +217,19 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
           'add_norm',
           [samples, 1, 1],
           ROW_THREADS,
-          [at('stream'), at('parts'), int(parts), at(`${name}.weight`), at('normed'), int(hiddenSize), float(rmsNormEps)],
+          [
+            at('stream'),
+            at('parts'),
+            int(parts),
+            at(`${name}.weight`),
+            at('normed'),
+            int(hiddenSize),
+            float(rmsNormEps),
+          ],
           4 * hiddenSize,
         )
 
-      const logits = [at('logits'), int(vocabSize), float(drawing.temperature)]
+      const logits = [at('logits'), int(vocabSize), float(1 / drawing.temperature)]
       const mass = [at('pieces'), at('coarse'), at('fine')]
       const pieces: Launch['grid'] = [PIECES, samples, 1]
       launch('weigh', pieces, DRAW_THREADS, [...logits, ...mass])
@@ -188,18 +239,20 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
       }
       launch('keep', pieces, DRAW_THREADS, [...logits, float(drawing.topP), ...mass, at('kept')])
       const drawn = ['uniforms', 'at', 'tokens', 'drawn', 'logprobs', 'samplingLogprobs'].map(at)
-      launch(
-        'choose',
-        [samples, 1, 1],
-        DRAW_THREADS,
-        [...logits, float(drawing.topP), ...mass, at('kept'), ...drawn],
-      )
-      launch(
-        'embed',
-        [samples, 1, 1],
-        ROW_THREADS,
-        [at('model.embed_tokens.weight'), at('tokens'), at('stream'), int(hiddenSize), at('at')],
-      )
+      launch('choose', [samples, 1, 1], DRAW_THREADS, [
+        ...logits,
+        float(drawing.topP),
+        ...mass,
+        at('kept'),
+        ...drawn,
+      ])
+      launch('embed', [samples, 1, 1], ROW_THREADS, [
+        at('model.embed_tokens.weight'),
+        at('tokens'),
+        at('stream'),
+        int(hiddenSize),
+        at('at'),
+      ])
       for (let layer = 0; layer < layers; layer++) {
         const prefix = `model.layers.${layer}`
         const fused = (name: string) => at(`fused ${prefix}.${name}`)
@@ -207,36 +260,49 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
           config.qkNorm ? at(`${prefix}.self_attn.${name}.weight`) : nothing
         addNorm(layer === 0 ? 0 : cuts.down.parts, `${prefix}.input_layernorm`)
         const bias = biased ? fused('self_attn.qkv.bias') : nothing
-        multiply('halves', cuts.qkv, ['normed', hiddenSize], [fused('self_attn.qkv.weight'), bias], ['qkv', wide])
-        launch(
-          'turn',
-          [samples, Math.ceil((heads + 2 * kvHeads) / 4), 1],
-          128,
-          [
-            ...[at('qkv'), headNorm('q_norm'), headNorm('k_norm'), float(rmsNormEps), at('cos'), at('sin')],
-            ...[at('promptOf'), at('promptLengths'), at('at'), float(Math.LOG2E / Math.sqrt(headDim))],
-            ...[at('q'), at(cacheKey(layer)), at(cacheValue(layer)), int(window)],
+        multiply('parts', cuts.qkv, ['normed', hiddenSize], [fused('self_attn.qkv.weight')], ['parts', wide])
+        launch('turn', [samples, Math.ceil((heads + 2 * kvHeads) / 4), 1], 128, [
+          ...[
+            at('parts'),
+            int(cuts.qkv.parts),
+            bias,
+            headNorm('q_norm'),
+            headNorm('k_norm'),
+            float(rmsNormEps),
           ],
-        )
+          ...[at('cos'), at('sin'), at('promptOf'), at('promptLengths'), at('at')],
+          ...[float(Math.LOG2E / Math.sqrt(headDim)), at('q'), at(cacheKey(layer)), at(cacheValue(layer))],
+          int(window),
+        ])
         launch(
-          'look_at_prompts',
-          [promptParts, prompts * kvHeads, Math.ceil((shared * group) / 16)],
+          'look',
+          [(promptParts * prompts * queryTiles + samples) * kvHeads, 1, 1],
           32 * ATTENTION_WARPS,
           [
             ...[at('q'), at(`prompt ${cacheKey(layer)}`), at(`prompt ${cacheValue(layer)}`), int(time)],
-            ...[at('promptLengths'), at('firstSamples'), int(samples), int(each), at('mixed'), at('stats')],
+            ...[
+              at('promptLengths'),
+              at('firstSamples'),
+              int(prompts),
+              int(promptParts),
+              int(each),
+              int(queryTiles),
+            ],
+            ...[at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), int(samples)],
+            ...[at('mixed'), at('stats')],
           ],
         )
-        launch(
-          'look_at_own',
-          [samples, kvHeads, 1],
-          32 * ATTENTION_WARPS,
-          [
-            ...[at('q'), at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), at('promptOf')],
-            ...[at('promptLengths'), int(each), at('mixed'), at('stats'), at('attended')],
-          ],
+        launch('settle', [Math.ceil((samples * heads) / ATTENTION_WARPS), 1, 1], 32 * ATTENTION_WARPS, [
+          ...[at('mixed'), at('stats'), at('promptOf'), at('promptLengths'), int(promptParts), int(each)],
+          ...[int(samples), at('attended')],
+        ])
+        multiply(
+          'parts',
+          cuts.o,
+          ['attended', heads * headDim],
+          [fused('self_attn.o.weight')],
+          ['parts', hiddenSize],
         )
-        multiply('parts', cuts.o, ['attended', heads * headDim], [fused('self_attn.o.weight')], ['parts', hiddenSize])
         addNorm(cuts.o.parts, `${prefix}.post_attention_layernorm`)
         multiply(
           'gated',
@@ -245,7 +311,13 @@ export function planStep(config: ModelConfig, sizes: StepSizes, multiprocessors:
           [fused('mlp.gate.weight'), fused('mlp.up.weight')],
           ['gated', intermediateSize],
         )
-        multiply('parts', cuts.down, ['gated', intermediateSize], [fused('mlp.down.weight')], ['parts', hiddenSize])
+        multiply(
+          'parts',
+          cuts.down,
+          ['gated', intermediateSize],
+          [fused('mlp.down.weight')],
+          ['parts', hiddenSize],
+        )
       }
       addNorm(cuts.down.parts, 'model.norm')
       const head = config.tieEmbeddings ? 'model.embed_tokens.weight' : 'lm_head.weight'

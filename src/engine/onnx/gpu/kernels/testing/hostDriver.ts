@@ -6,14 +6,18 @@ import { compileForHost, type HostKernels } from './emulator.ts'
 export function hostDriver(): KernelDriver {
   const compiled = new Map<string, HostKernels>()
   return {
-    multiprocessors: 4,
+    sizes: { multiprocessors: 4, sharedBytes: 227 * 1024 },
     async compile(units) {
       for (const unit of units) compiled.set(unitKey(unit), await compileForHost(sourceOf(unit)))
     },
     record: (launches) => ({
       run() {
         for (const { unit, kernel, grid, threads, shared, arguments: given } of launches)
-          (compiled.get(unitKey(unit)) as HostKernels).launch(kernel, { grid, block: [threads], shared }, given)
+          (compiled.get(unitKey(unit)) as HostKernels).launch(
+            kernel,
+            { grid, block: [threads], shared },
+            given,
+          )
       },
       wait() {},
       dispose() {},
