@@ -25,7 +25,7 @@ const config = shapes[values.shape]
 const [samples, prompts, time, own] = [values.samples, values.prompts, values.time, values.own].map(Number)
 const window = 384
 const driver = openDriver()
-const sizes = { samples, prompts, shared: Math.ceil(samples / prompts), time, window }
+const sizes = { samples, prompts, time, window }
 const step = planStep(config, sizes, driver.sizes)
 const start = performance.now()
 await driver.compile(step.units)

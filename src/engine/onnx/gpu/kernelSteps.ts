@@ -94,7 +94,7 @@ export function openKernelSteps({
       const time = upTo(Math.max(...requests.map(({ prompt }) => prompt.length)))
       const counts = requests.map((request) => slots.filter((slot) => slot.request === request).length)
       const [samples, prompts] = [slots.length, requests.length]
-      const sizes = { samples, prompts, shared: Math.max(...counts), time, window: upTo(steps) }
+      const sizes = { samples, prompts, time, window: upTo(steps) }
       const prefill = await memory.program('prefill', () => prefillProgram(config, target))
       const fused = await adapters.fusedOf(job)
       const shape = `${Object.values(sizes).join(' ')} ${steps}`

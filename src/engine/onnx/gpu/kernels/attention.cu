@@ -29,24 +29,49 @@ __device__ __forceinline__ unsigned keptHalves(unsigned packed, int key, int end
   return key < end ? packed & 0xffff : 0;
 }
 
-// Keys [.., HEAD_DIM] and values [HEAD_DIM, stride] from `key` on, of which those before `end` count.
+// Keys and values of a block in shared memory, in rows that begin in other banks.
+#define BLOCK_KEYS (WARPS * KEYS)
+#define KEY_STRIDE (HEAD_DIM / 8 + 1)
+#define VALUE_STRIDE (BLOCK_KEYS / 8 + 1)
+struct Loaded {
+  uint4 keys[BLOCK_KEYS * KEY_STRIDE];
+  uint4 values[HEAD_DIM * VALUE_STRIDE];
+};
+
+// Begins to load keys [.., HEAD_DIM] and values [HEAD_DIM, stride] from `key` on, up to `end`.
+__device__ __forceinline__ void load(Loaded& to, const unsigned short* keys, const unsigned short* values, int stride,
+                                     int key, int end) {
+  const int count = min(end - key, BLOCK_KEYS);
+  for (int i = threadIdx.x; i < count * (HEAD_DIM / 8); i += WARPS * 32) {
+    const int row = i / (HEAD_DIM / 8), word = i % (HEAD_DIM / 8);
+    copyAsync16(&to.keys[row * KEY_STRIDE + word], keys + (long long)(key + row) * HEAD_DIM + word * 8);
+  }
+  const int words = (count + 7) / 8;
+  for (int i = threadIdx.x; i < HEAD_DIM * (BLOCK_KEYS / 8); i += WARPS * 32) {
+    const int row = i / (BLOCK_KEYS / 8), word = i % (BLOCK_KEYS / 8);
+    if (word < words)
+      copyAsync16(&to.values[row * VALUE_STRIDE + word], values + (long long)row * stride + key + word * 8);
+  }
+  copyAsyncCommit();
+}
+
+// The warp's keys of those loaded, of which the first `end` count. It has at least one.
 __device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], const uint4 (&high)[STEPS],
-                                     const unsigned short* keys, const unsigned short* values, int stride, int key,
-                                     int end) {
-  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
+                                       const Loaded& from, int end) {
+  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3, key = (threadIdx.x >> 5) * KEYS;
   // Column c of tile j is key 8 * (c / 2) + 2 * j + c % 2: so a lane's columns of all tiles are 8 keys in a row, as it
   // reads values.
   float scores[4][4] = {};
 #pragma unroll
-  for (int j = 0; j < 4; j++) {
-    const int mine = min(key + 8 * (group >> 1) + 2 * j + (group & 1), end - 1);
-    const uint4* from = (const uint4*)(keys + (long long)mine * HEAD_DIM) + quarter;
+  for (int s = 0; s < STEPS; s++) {
+    uint4 v[4];
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) {
-      const uint4 v = loaded(from + 4 * s);
-      mma(scores[j], {low[s].x, high[s].x, low[s].y, high[s].y}, {v.x, v.y});
-      mma(scores[j], {low[s].z, high[s].z, low[s].w, high[s].w}, {v.z, v.w});
-    }
+    for (int j = 0; j < 4; j++)
+      v[j] = from.keys[(key + 8 * (group >> 1) + 2 * j + (group & 1)) * KEY_STRIDE + quarter + 4 * s];
+#pragma unroll
+    for (int j = 0; j < 4; j++) mma(scores[j], {low[s].x, high[s].x, low[s].y, high[s].y}, {v[j].x, v[j].y});
+#pragma unroll
+    for (int j = 0; j < 4; j++) mma(scores[j], {low[s].z, high[s].z, low[s].w, high[s].w}, {v[j].z, v[j].w});
   }
   const int first = key + 8 * quarter;
   float most[2] = {seen.most[0], seen.most[1]};
@@ -91,9 +116,9 @@ __device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], co
   const bool whole = key + KEYS <= end;
 #pragma unroll
   for (int n = 0; n < WIDE; n++) {
-    uint4 v = loaded((const uint4*)(values + (long long)(n * 8 + group) * stride + key) + quarter);
+    uint4 v = from.values[(n * 8 + group) * VALUE_STRIDE + key / 8 + quarter];
     if (!whole) {
-      // What was never written may be no number, which a share of nothing does not take away.
+      // What was never loaded may be no number, which a share of nothing does not take away.
       v.x = keptHalves(v.x, first, end);
       v.y = keptHalves(v.y, first + 2, end);
       v.z = keptHalves(v.z, first + 4, end);
@@ -106,8 +131,9 @@ __device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], co
 
 // What the warps of a block have seen, joined: `mixed` [16][HEAD_DIM] by the greatest score of all and `stats` its sums,
 // in shared memory. Warps add in their order, so that sums are always the same.
-struct Joined {
-  float mixed[16][HEAD_DIM];
+struct __align__(16) Joined {
+  // Rows begin in other banks.
+  float mixed[16][HEAD_DIM + 8];
   float most[16], sum[16];
   float mosts[WARPS][16], sums[WARPS][16];
 };
@@ -135,85 +161,94 @@ __device__ __forceinline__ void join(Joined& joined, const Seen& seen) {
       for (int h = 0; h < 2; h++) {
         const int row = group + 8 * h;
         const float factor = seen.sum[h] > 0 ? exp2f(seen.most[h] - joined.most[row]) : 0.0f;
-        for (int n = 0; n < WIDE; n++)
-          for (int q = 0; q < 2; q++) {
-            float& to = joined.mixed[row][n * 8 + quarter * 2 + q];
-            const float mine = seen.mixed[n][2 * h + q] * factor;
-            to = w == 0 ? mine : to + mine;
-          }
+        for (int n = 0; n < WIDE; n++) {
+          float2& to = *(float2*)&joined.mixed[row][n * 8 + quarter * 2];
+          const float2 mine = make_float2(seen.mixed[n][2 * h] * factor, seen.mixed[n][2 * h + 1] * factor);
+          to = w == 0 ? mine : make_float2(to.x + mine.x, to.y + mine.y);
+        }
       }
     __syncthreads();
   }
 }
 
-// Blocks of prompts come first: by parts of `each` keys, a multiple of WARPS * KEYS, by prompts and KV_HEADS, by 16 queries
-// of a prompt; then blocks of samples and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS,
-// time, HEAD_DIM] and values [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to
-// firstSamples[p + 1]; their own keys [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM,
-// window], of which `at` count. Leaves mixed [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats
-// [parts + 1, samples, HEADS, 2], greatest score and sum, the samples' own as the last part.
+// Blocks of prompts come first: by parts of `each` keys, a multiple of BLOCK_KEYS, by prompts and KV_HEADS; then blocks of
+// samples and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS, time, HEAD_DIM] and values
+// [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to firstSamples[p + 1]; their own keys
+// [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM, window], of which `at` count. Leaves mixed
+// [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats [parts + 1, samples, HEADS, 2], greatest score
+// and sum, the samples' own as the last part. Shared memory: a Loaded.
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
 look(const unsigned short* q, const unsigned short* promptKeys, const unsigned short* promptValues, int time,
-     const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, int queryTiles,
-     const unsigned short* ownKeys, const unsigned short* ownValues, int window, const int* at, int samples, float* mixed,
-     float* stats) {
+     const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, const unsigned short* ownKeys,
+     const unsigned short* ownValues, int window, const int* at, int samples, float* mixed, float* stats) {
+  DYNAMIC_SHARED(Loaded, loaded);
   __shared__ Joined joined;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quarter = lane & 3;
-  const int ofPrompts = parts * prompts * KV_HEADS * queryTiles;
-  int part = parts, kv, first, queries, from = 0, to, stride = window;
-  int firstQuery = 0;
+  const int ofPrompts = parts * prompts * KV_HEADS;
+  int part = parts, kv, first, queries = GROUP, from = 0, to, stride = window;
   const unsigned short *keys, *values;
   if ((int)blockIdx.x < ofPrompts) {
-    int block = blockIdx.x;
-    part = block % parts;
-    block /= parts;
-    const int cache = block % (prompts * KV_HEADS), prompt = cache / KV_HEADS;
+    part = blockIdx.x % parts;
+    const int cache = blockIdx.x / parts, prompt = cache / KV_HEADS;
     kv = cache % KV_HEADS;
-    firstQuery = block / (prompts * KV_HEADS) * 16;
     first = firstSamples[prompt];
     queries = (firstSamples[prompt + 1] - first) * GROUP;
     from = part * each;
     to = min(from + each, promptLengths[prompt]);
-    if (from >= to || firstQuery >= queries) return;
+    if (from >= to) return;
     stride = time;
     keys = promptKeys + (long long)cache * time * HEAD_DIM;
     values = promptValues + (long long)cache * HEAD_DIM * time;
+    // Prompts do not depend on what ran before.
+    load(*loaded, keys, values, stride, from, to);
     waitForPrevious();
   } else {
     const int cache = blockIdx.x - ofPrompts;
     first = cache / KV_HEADS;
     kv = cache % KV_HEADS;
-    queries = GROUP;
     keys = ownKeys + (long long)cache * window * HEAD_DIM;
     values = ownValues + (long long)cache * HEAD_DIM * window;
     waitForPrevious();
     to = *at;
+    load(*loaded, keys, values, stride, from, to);
   }
   auto place = [&](int query) { return (long long)(first + query / GROUP) * HEADS + kv * GROUP + query % GROUP; };
-  uint4 low[STEPS], high[STEPS];
-  const uint4* lowFrom = (const uint4*)(q + place(min(firstQuery + group, queries - 1)) * HEAD_DIM) + quarter;
-  const uint4* highFrom = (const uint4*)(q + place(min(firstQuery + group + 8, queries - 1)) * HEAD_DIM) + quarter;
-  for (int s = 0; s < STEPS; s++) {
-    low[s] = loaded(lowFrom + 4 * s);
-    high[s] = loaded(highFrom + 4 * s);
-  }
-  Seen seen;
-  begin(seen);
-  for (int key = from + warp * KEYS; key < to; key += WARPS * KEYS)
-    lookAt(seen, low, high, keys, values, stride, key, to);
-  letNextBegin();
-  join(joined, seen);
   const long long start = (long long)part * samples * HEADS;
-  for (int i = threadIdx.x; i < 16 * HEAD_DIM; i += WARPS * 32) {
-    const int query = firstQuery + i / HEAD_DIM;
-    if (query < queries) mixed[(start + place(query)) * HEAD_DIM + i % HEAD_DIM] = joined.mixed[i / HEAD_DIM][i % HEAD_DIM];
+  for (int tile = 0; tile < queries; tile += 16) {
+    uint4 low[STEPS], high[STEPS];
+    const uint4* lowFrom = (const uint4*)(q + place(min(tile + group, queries - 1)) * HEAD_DIM) + quarter;
+    const uint4* highFrom = (const uint4*)(q + place(min(tile + group + 8, queries - 1)) * HEAD_DIM) + quarter;
+    for (int s = 0; s < STEPS; s++) {
+      low[s] = lowFrom[4 * s];
+      high[s] = highFrom[4 * s];
+    }
+    Seen seen;
+    begin(seen);
+    for (int key = from; key < to; key += BLOCK_KEYS) {
+      // What one block of keys holds is loaded once for all queries.
+      if (key > from || (tile > 0 && to - from > BLOCK_KEYS)) {
+        __syncthreads();
+        load(*loaded, keys, values, stride, key, to);
+      }
+      copyAsyncWait<0>();
+      __syncthreads();
+      if (key + warp * KEYS < to) lookAt(seen, low, high, *loaded, min(to - key, BLOCK_KEYS));
+    }
+    join(joined, seen);
+    for (int i = threadIdx.x; i < 16 * HEAD_DIM; i += WARPS * 32) {
+      const int query = tile + i / HEAD_DIM;
+      if (query < queries)
+        mixed[(start + place(query)) * HEAD_DIM + i % HEAD_DIM] = joined.mixed[i / HEAD_DIM][i % HEAD_DIM];
+    }
+    const int query = tile + threadIdx.x;
+    if (threadIdx.x < 16 && query < queries) {
+      float* out = stats + (start + place(query)) * 2;
+      out[0] = joined.most[threadIdx.x];
+      out[1] = joined.sum[threadIdx.x];
+    }
+    __syncthreads();
   }
-  const int query = firstQuery + threadIdx.x;
-  if (threadIdx.x < 16 && query < queries) {
-    float* out = stats + (start + place(query)) * 2;
-    out[0] = joined.most[threadIdx.x];
-    out[1] = joined.sum[threadIdx.x];
-  }
+  letNextBegin();
 }
 
 // What `look` left, joined: out [samples, HEADS, HEAD_DIM]. A warp for each head of a sample; parts are less than 32.

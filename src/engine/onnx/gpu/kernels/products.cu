@@ -1,8 +1,9 @@
 // Products of few rows with a large weight, as sampling has them: their time is that of reading the weight once.
 //
-// Compiled for TILES, the tiles of 8 rows of x that a warp keeps sums of, WARPS of a block, and AHEAD, the pieces of the
+// Compiled for TILES, the tiles of 8 rows of x that a warp keeps sums of, WARPS of a block, and AHEAD, the chunks of the
 // weight that a warp has asked for and not used yet. A block holds its rows of x, or a part of their inner axis, in shared
-// memory, and its warps go through tiles of 16 outputs.
+// memory, and its warps go through tiles of 16 outputs. The weight comes through shared memory too, where each lane finds
+// what it asked for itself: what is asked for into registers is waited for all together.
 
 // Halves that four lanes read of a row at once. Which of them is the k-th in a product of tensor cores is the same for
 // weight and x, and no matter.
@@ -15,7 +16,7 @@
 __device__ __forceinline__ float silu(float x) { return x / (1.0f + __expf(-x)); }
 
 // x [rows, inner], weight and up [outputs, inner]. Grid: blocks that share the tiles of outputs, blocks of rows, parts of
-// the inner axis. Shared memory: 8 * TILES rows of `stride` words of 16 bytes.
+// the inner axis. Shared memory: AHEAD chunks of each warp, and 8 * TILES rows of `stride` words of 16 bytes.
 template <int KIND>
 __device__ __forceinline__ void product(const unsigned short* __restrict__ x, int rows, int inner,
                                         const unsigned short* __restrict__ weight,
@@ -28,9 +29,10 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
   const int chunks = inner / CHUNK;
   const int from = chunks * blockIdx.z / gridDim.z, count = chunks * (blockIdx.z + 1) / gridDim.z - from;
   const int tiles = (outputs + PER_TILE - 1) / PER_TILE, step = gridDim.x * WARPS;
-  const int firstRow = blockIdx.y * TILES * 8;
+  const int firstTile = blockIdx.x * WARPS + warp, firstRow = blockIdx.y * TILES * 8;
 
-  // Of a tile, 16 rows of the weight, or 8 of gate and 8 of up, so that one lane gets both of an output.
+  // A chunk of a tile is 16 rows of the weight, or 8 of gate and 8 of up, so that one lane gets both of an output.
+  uint4* ring = shared + warp * AHEAD * 64 + lane;
   const uint4 *low, *high;
   auto aim = [&](int tile) {
     const long long first = min(tile * PER_TILE + group, outputs - 1);
@@ -38,55 +40,49 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
     low = (const uint4*)(weight + first * inner) + from * 4 + quarter;
     high = (const uint4*)((KIND == GATED ? up : weight) + second * inner) + from * 4 + quarter;
   };
-  uint4 asked[AHEAD][2];
-  int tile = blockIdx.x * WARPS + warp;
-  if (tile < tiles) {
-    aim(tile);
-    // The weight does not depend on what ran before.
-#pragma unroll
-    for (int a = 0; a < AHEAD; a++)
-      if (a < count) {
-        asked[a][0] = streamed(low + a * 4);
-        asked[a][1] = streamed(high + a * 4);
+  int askedTile = firstTile, askedChunk = 0, slot = 0;
+  if (askedTile < tiles) aim(askedTile);
+  auto ask = [&](int into) {
+    if (askedTile < tiles) {
+      copyAsync16(ring + into * 64, low + askedChunk * 4);
+      copyAsync16(ring + into * 64 + 32, high + askedChunk * 4);
+      if (++askedChunk == count) {
+        askedChunk = 0;
+        askedTile += step;
+        if (askedTile < tiles) aim(askedTile);
       }
-  }
+    }
+    copyAsyncCommit();
+  };
+  // The weight does not depend on what ran before.
+  for (int a = 0; a < AHEAD; a++) ask(a);
   waitForPrevious();
+  uint4* held = shared + WARPS * AHEAD * 64;
   for (int at = threadIdx.x; at < TILES * 8 * count * 4; at += WARPS * 32) {
     const int row = at / (count * 4), word = at % (count * 4);
     const long long source = min(firstRow + row, rows - 1);
-    copyAsync16(shared + row * stride + word, (const uint4*)(x + source * inner) + from * 4 + word);
+    copyAsync16(held + row * stride + word, (const uint4*)(x + source * inner) + from * 4 + word);
   }
   copyAsyncCommit();
   copyAsyncWait<0>();
   __syncthreads();
   letNextBegin();
-  const uint4* mine = shared + group * stride + quarter;
+  const uint4* mine = held + group * stride + quarter;
 
-  for (; tile < tiles; tile += step) {
+  for (int tile = firstTile; tile < tiles; tile += step) {
     float sums[TILES][4] = {};
-    for (int chunk = 0; chunk < count; chunk += AHEAD) {
-      const bool last = chunk + AHEAD >= count;
-      const uint4 *nextLow = low + (chunk + AHEAD) * 4, *nextHigh = high + (chunk + AHEAD) * 4;
-      if (last && tile + step < tiles) {
-        aim(tile + step);
-        nextLow = low;
-        nextHigh = high;
-      }
+    for (int chunk = 0; chunk < count; chunk++) {
+      copyAsyncWait<AHEAD - 1>();
+      const uint4 first = ring[slot * 64], second = ring[slot * 64 + 32];
+      uint4 v[TILES];
 #pragma unroll
-      for (int a = 0; a < AHEAD; a++) {
-        if (chunk + a < count) {
+      for (int j = 0; j < TILES; j++) v[j] = mine[j * 8 * stride + chunk * 4];
 #pragma unroll
-          for (int j = 0; j < TILES; j++) {
-            const uint4 v = mine[j * 8 * stride + (chunk + a) * 4];
-            mma(sums[j], {asked[a][0].x, asked[a][1].x, asked[a][0].y, asked[a][1].y}, {v.x, v.y});
-            mma(sums[j], {asked[a][0].z, asked[a][1].z, asked[a][0].w, asked[a][1].w}, {v.z, v.w});
-          }
-        }
-        if (last ? tile + step < tiles && a < count : chunk + AHEAD + a < count) {
-          asked[a][0] = streamed(nextLow + a * 4);
-          asked[a][1] = streamed(nextHigh + a * 4);
-        }
-      }
+      for (int j = 0; j < TILES; j++) mma(sums[j], {first.x, second.x, first.y, second.y}, {v[j].x, v[j].y});
+#pragma unroll
+      for (int j = 0; j < TILES; j++) mma(sums[j], {first.z, second.z, first.w, second.w}, {v[j].z, v[j].w});
+      ask(slot);
+      slot = slot + 1 == AHEAD ? 0 : slot + 1;
     }
 #pragma unroll
     for (int j = 0; j < TILES; j++)

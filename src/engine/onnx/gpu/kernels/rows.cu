@@ -62,62 +62,68 @@ extern "C" __global__ void add_norm(float* stream, const float* parts, int count
   }
 }
 
-// A warp for each head of q, k and v of a row, of which parts [count, rows, (HEADS + 2 * KV_HEADS) * HEAD_DIM] are given and
-// a bias or null: q and k are normed where there are weights for it and turned by their position, and q is multiplied by
-// `scale`; k and v go to the caches, keys [rows, KV_HEADS, window, HEAD_DIM], values [rows, KV_HEADS, HEAD_DIM, window].
-// Grid: rows, and heads by 4.
+#define WIDE_ROW ((HEADS + 2 * KV_HEADS) * HEAD_DIM)
+
+// q, k and v of a row, of which parts [count, rows, WIDE_ROW] are given and a bias or null: q and k are normed by head where
+// there are weights for it and turned by their position, and q is multiplied by `scale`; k and v go to the caches, keys
+// [rows, KV_HEADS, window, HEAD_DIM], values [rows, KV_HEADS, HEAD_DIM, window]. A block a row.
 extern "C" __global__ void turn(const float* parts, int count, const unsigned short* bias, const float* qNorm,
                                 const float* kNorm, float epsilon, const float* cosines, const float* sines,
                                 const int* promptOf, const int* promptLengths, const int* at, float scale,
                                 unsigned short* q, unsigned short* keys, unsigned short* values, int window) {
   constexpr int HALF = HEAD_DIM / 2, EACH = (HALF + 31) / 32;
+  __shared__ __align__(16) float whole[WIDE_ROW];
+  const int lane = threadIdx.x & 31, row = blockIdx.x;
   waitForPrevious();
-  const int lane = threadIdx.x & 31, head = blockIdx.y * (blockDim.x >> 5) + (threadIdx.x >> 5);
-  const int row = blockIdx.x;
-  if (head >= HEADS + 2 * KV_HEADS) return;
-  const long long stride = (long long)gridDim.x * (HEADS + 2 * KV_HEADS) * HEAD_DIM;
-  const float* from = parts + ((long long)row * (HEADS + 2 * KV_HEADS) + head) * HEAD_DIM;
-  auto whole = [&](int i) {
-    float sum = 0;
-#pragma unroll 8
-    for (int p = 0; p < count; p++) sum += from[p * stride + i];
-    return bias == nullptr ? sum : sum + fromHalf(bias[head * HEAD_DIM + i]);
-  };
   const int own = *at - 1;
-  if (head >= HEADS + KV_HEADS) {
-    unsigned short* to = values + ((long long)row * KV_HEADS + head - HEADS - KV_HEADS) * HEAD_DIM * window + own;
-    for (int i = lane; i < HEAD_DIM; i += 32) to[(long long)i * window] = toHalf(whole(i));
-    return;
+  const long long position = promptLengths[promptOf[row]] + own;
+  for (int i = 4 * threadIdx.x; i < WIDE_ROW; i += 4 * blockDim.x) {
+    float4 sum = sumOfParts(parts + (long long)row * WIDE_ROW + i, count, (long long)gridDim.x * WIDE_ROW);
+    if (bias != nullptr) {
+      const uint2 more = *(const uint2*)(bias + i);
+      const float2 low = fromHalf2(more.x), high = fromHalf2(more.y);
+      sum = make_float4(sum.x + low.x, sum.y + low.y, sum.z + high.x, sum.w + high.y);
+    }
+    *(float4*)(whole + i) = sum;
   }
-  const bool isQuery = head < HEADS;
-  const float* norm = isQuery ? qNorm : kNorm;
-  float first[EACH], second[EACH], squares = 0;
-  for (int e = 0; e < EACH; e++) {
-    const int i = lane + 32 * e;
-    first[e] = i < HALF ? whole(i) : 0.0f;
-    second[e] = i < HALF ? whole(i + HALF) : 0.0f;
-    squares += first[e] * first[e] + second[e] * second[e];
-  }
-  if (norm != nullptr) {
-    for (int step = 16; step > 0; step >>= 1) squares += __shfl_xor_sync(0xffffffff, squares, step);
-    const float inverse = rsqrtf(squares / HEAD_DIM + epsilon);
+  __syncthreads();
+  letNextBegin();
+  for (int head = threadIdx.x >> 5; head < HEADS + 2 * KV_HEADS; head += blockDim.x >> 5) {
+    const float* from = whole + head * HEAD_DIM;
+    if (head >= HEADS + KV_HEADS) {
+      unsigned short* to = values + ((long long)row * KV_HEADS + head - HEADS - KV_HEADS) * HEAD_DIM * window + own;
+      for (int i = lane; i < HEAD_DIM; i += 32) to[(long long)i * window] = toHalf(from[i]);
+      continue;
+    }
+    const bool isQuery = head < HEADS;
+    const float* norm = isQuery ? qNorm : kNorm;
+    float first[EACH], second[EACH], squares = 0;
     for (int e = 0; e < EACH; e++) {
       const int i = lane + 32 * e;
-      if (i < HALF) {
-        first[e] *= inverse * norm[i];
-        second[e] *= inverse * norm[i + HALF];
+      first[e] = i < HALF ? from[i] : 0.0f;
+      second[e] = i < HALF ? from[i + HALF] : 0.0f;
+      squares += first[e] * first[e] + second[e] * second[e];
+    }
+    if (norm != nullptr) {
+      for (int step = 16; step > 0; step >>= 1) squares += __shfl_xor_sync(0xffffffff, squares, step);
+      const float inverse = rsqrtf(squares / HEAD_DIM + epsilon);
+      for (int e = 0; e < EACH; e++) {
+        const int i = lane + 32 * e;
+        if (i < HALF) {
+          first[e] *= inverse * norm[i];
+          second[e] *= inverse * norm[i + HALF];
+        }
       }
     }
-  }
-  const long long position = promptLengths[promptOf[row]] + own;
-  unsigned short* to = isQuery ? q + ((long long)row * HEADS + head) * HEAD_DIM
-                               : keys + (((long long)row * KV_HEADS + head - HEADS) * window + own) * HEAD_DIM;
-  const float factor = isQuery ? scale : 1.0f;
-  for (int e = 0; e < EACH; e++) {
-    const int i = lane + 32 * e;
-    if (i >= HALF) continue;
-    const float cosine = cosines[position * HALF + i], sine = sines[position * HALF + i];
-    to[i] = toHalf((first[e] * cosine - second[e] * sine) * factor);
-    to[i + HALF] = toHalf((second[e] * cosine + first[e] * sine) * factor);
+    unsigned short* to = isQuery ? q + ((long long)row * HEADS + head) * HEAD_DIM
+                                 : keys + (((long long)row * KV_HEADS + head - HEADS) * window + own) * HEAD_DIM;
+    const float factor = isQuery ? scale : 1.0f;
+    for (int e = 0; e < EACH; e++) {
+      const int i = lane + 32 * e;
+      if (i >= HALF) continue;
+      const float cosine = cosines[position * HALF + i], sine = sines[position * HALF + i];
+      to[i] = toHalf((first[e] * cosine - second[e] * sine) * factor);
+      to[i + HALF] = toHalf((second[e] * cosine + first[e] * sine) * factor);
+    }
   }
 }

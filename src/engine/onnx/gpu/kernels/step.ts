@@ -17,8 +17,6 @@ const CHUNK = 32
 export interface StepSizes {
   samples: number
   prompts: number
-  /** Most samples of one prompt. */
-  shared: number
   /** Positions of the prompts' caches, and of the samples' own: multiples of `KEYS`. */
   time: number
   window: number
@@ -61,13 +59,19 @@ interface Cut {
   warps: number
   /** Of the inner axis. */
   parts: number
+  /** Chunks that a warp asks for beforehand. */
+  ahead: number
   /** Words of 16 bytes from one row of x to the next in shared memory, so that rows lie in other banks. */
   stride: number
 }
 
 /** Pieces of the weight that a warp has asked for and not used yet: enough for the memory's whole speed. */
-const AHEAD = 8
+const AHEAD = { least: 4, most: 8 }
 const WORD = 16
+/** Of a warp: 16 rows of 32 halves. */
+const CHUNK_BYTES = 1024
+/** Chunks that a multiprocessor has asked for when its memory is busy. */
+const BUSY = 48
 /** Of a product's parts and warps; more parts take longer to add up. */
 const MOST = { parts: 16, warps: 12 }
 /** A product whose parts are added up by who reads them, and those whose outputs are whole. */
@@ -91,21 +95,24 @@ function cutOf(
   let best: { cost: number; cut: Cut } | null = null
   for (let parts = 1; parts <= Math.min(mostParts, chunks); parts++) {
     const stride = strideOf(Math.ceil(chunks / parts))
-    const fitting = Math.floor(device.sharedBytes / WORD / stride / 8) * 8
-    if (fitting === 0) continue
-    const rowBlocks = Math.ceil(rows / Math.min(MOST_ROWS, fitting))
-    const rowTiles = Math.ceil(rows / rowBlocks / 8)
     for (let warps = 1; warps <= MOST.warps; warps++) {
+      const ring = warps * CHUNK_BYTES
+      const fitting = Math.floor((device.sharedBytes - AHEAD.least * ring) / WORD / stride / 8) * 8
+      if (fitting <= 0) continue
+      const rowBlocks = Math.ceil(rows / Math.min(MOST_ROWS, fitting))
+      const rowTiles = Math.ceil(rows / rowBlocks / 8)
+      const left = device.sharedBytes - WORD * stride * 8 * rowTiles
+      const ahead = Math.min(AHEAD.most, Math.floor(left / ring))
       const blocks = Math.max(
         1,
         Math.min(Math.ceil(tiles / warps), Math.floor(device.multiprocessors / parts / rowBlocks)),
       )
       const turns = Math.ceil(tiles / blocks / warps)
-      // Pieces of the weight that a multiprocessor reads, by warps enough to keep the memory busy, and what parts cost.
-      const pieces = turns * warps * Math.ceil(chunks / parts)
-      const cost = pieces * Math.max(1, 6 / warps) + 1.5 * parts
+      // Chunks that a multiprocessor reads, with enough asked for to keep the memory busy, and what parts cost.
+      const read = turns * warps * Math.ceil(chunks / parts)
+      const cost = read * Math.max(1, BUSY / warps / ahead) + 1.5 * parts
       if (best === null || cost <= best.cost)
-        best = { cost, cut: { rowBlocks, tiles: rowTiles, blocks, warps, parts, stride } }
+        best = { cost, cut: { rowBlocks, tiles: rowTiles, blocks, warps, parts, ahead, stride } }
     }
   }
   if (best === null) throw new Error(`a product's inner axis of ${inner} does not fit into shared memory`)
@@ -129,18 +136,17 @@ export interface Step {
 
 export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSizes): Step {
   const { layers, heads, kvHeads, headDim, hiddenSize, intermediateSize, vocabSize, rmsNormEps } = config
-  const { samples, prompts, shared, time, window } = sizes
-  const group = heads / kvHeads
+  const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
   const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, WARPS: ATTENTION_WARPS, PIECES }
   const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
-  const productUnit = ({ tiles, warps }: Cut): Unit => {
-    const key = `${tiles} ${warps}`
+  const productUnit = ({ tiles, warps, ahead }: Cut): Unit => {
+    const key = `${tiles} ${warps} ${ahead}`
     const found: Unit = productUnits.get(key) ?? {
       files: ['products'],
-      defines: { TILES: tiles, WARPS: warps, AHEAD },
+      defines: { TILES: tiles, WARPS: warps, AHEAD: ahead },
     }
     productUnits.set(key, found)
     units.set(found, found)
@@ -160,7 +166,8 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const block = ATTENTION_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
-  const queryTiles = Math.ceil((shared * group) / 16)
+  // Keys and values of a block, in rows of a word more than they have.
+  const loadedBytes = WORD * (block * (headDim / 8 + 1) + headDim * (block / 8 + 1))
 
   const partsSize =
     samples * Math.max(cuts.qkv.parts * wide, cuts.o.parts * hiddenSize, cuts.down.parts * hiddenSize)
@@ -208,7 +215,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
           kernel: `product_${kind}`,
           grid: [cut.blocks, cut.rowBlocks, cut.parts],
           threads: 32 * cut.warps,
-          shared: WORD * cut.stride * 8 * cut.tiles,
+          shared: WORD * cut.stride * 8 * cut.tiles + cut.warps * cut.ahead * CHUNK_BYTES,
           arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs), int(cut.stride)],
         })
       }
@@ -276,21 +283,15 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
         ])
         launch(
           'look',
-          [(promptParts * prompts * queryTiles + samples) * kvHeads, 1, 1],
+          [(promptParts * prompts + samples) * kvHeads, 1, 1],
           32 * ATTENTION_WARPS,
           [
             ...[at('q'), at(`prompt ${cacheKey(layer)}`), at(`prompt ${cacheValue(layer)}`), int(time)],
-            ...[
-              at('promptLengths'),
-              at('firstSamples'),
-              int(prompts),
-              int(promptParts),
-              int(each),
-              int(queryTiles),
-            ],
+            ...[at('promptLengths'), at('firstSamples'), int(prompts), int(promptParts), int(each)],
             ...[at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), int(samples)],
             ...[at('mixed'), at('stats')],
           ],
+          loadedBytes,
         )
         launch('settle', [Math.ceil((samples * heads) / ATTENTION_WARPS), 1, 1], 32 * ATTENTION_WARPS, [
           ...[at('mixed'), at('stats'), at('promptOf'), at('promptLengths'), int(promptParts), int(each)],
