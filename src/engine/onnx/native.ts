@@ -236,6 +236,8 @@ function openApi() {
   const nameOf = making(36, P, 'size_t', P)
   const free = at(76, P, P, P)
   return {
+    /** Held: koffi closes a library once its handle is collected, whatever of it is still called by address. */
+    library,
     check,
     env: making(3, 'int', 'const char *')(3, 'message-board'),
     hostMemory: createMemoryInfo('Cpu', 0, 0, 0),
