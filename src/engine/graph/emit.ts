@@ -80,12 +80,15 @@ export function emit(
   const between = order
     .flatMap((node) => node.outputs)
     .filter((tensor) => names.has(tensor) && !results.has(nameOf(tensor)))
+  // A runtime refuses a domain that it was not told of.
+  const ours = order.some(({ domain }) => domain === 'message-board')
   const message = {
     irVersion: 10,
     producerName: 'message-board',
     opsetImport: [
       { domain: '', version: 21 },
       { domain: 'com.microsoft', version: 1 },
+      ...(ours ? [{ domain: 'message-board', version: 1 }] : []),
     ],
     graph: {
       name,

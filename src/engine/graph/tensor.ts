@@ -32,8 +32,8 @@ export type Source =
 
 export interface Node {
   op: string
-  /** '' for ONNX's own operators, 'com.microsoft' for ONNX Runtime's. */
-  domain: '' | 'com.microsoft'
+  /** '' for ONNX's own operators, 'com.microsoft' for ONNX Runtime's, 'message-board' for ours (`onnx/operators.ts`). */
+  domain: '' | 'com.microsoft' | 'message-board'
   /** null stands for an optional input left out. */
   inputs: readonly (Tensor | null)[]
   outputs: Tensor[]

@@ -1,4 +1,6 @@
 /** The C API against the Node binding, on the CPU. On CUDA, `selftest --device cuda` uses all of it. */
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
@@ -64,4 +66,10 @@ it('says what ONNX Runtime says of what does not fit, and which input is missing
     "the graph's input b was not given",
   )
   await expect(nativeProgram(new Uint8Array([1, 2, 3]), { provider: 'cpu' })).rejects.toThrow()
+})
+
+it('keeps the library open, though nothing but addresses in it are used', () => {
+  const file = fileURLToPath(new URL('./testing/collected.ts', import.meta.url))
+  const flags = ['--expose-gc', '--import', import.meta.resolve('tsx')]
+  expect(execFileSync(process.execPath, [...flags, file], { encoding: 'utf8' })).toBe('-1,2\n')
 })

@@ -6,9 +6,10 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { ELEMENT_TYPE } from '../graph/tensor.ts'
+import { type Operator, type Operators, openOperators } from './operators.ts'
 
 /** The version of the C API that is asked for: any later library serves it. */
-const API_VERSION = 22
+const API_VERSION = 24
 
 const require = createRequire(import.meta.url)
 
@@ -33,6 +34,8 @@ export interface NativeOptions {
   threads?: number
   /** CUDA: what a binding does is recorded in its first runs and then replayed as a whole. */
   recorded?: boolean
+  /** Operators of our own that the graph may use. */
+  operators?: readonly Operator[]
 }
 
 /** Inputs and outputs tied to a program, to be run again and again. */
@@ -77,7 +80,7 @@ const MEMORY = { cuda: 'Cuda', webgpu: 'WebGPU_Buffer' }
 
 export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): Promise<NativeProgram> {
   const native = api()
-  const { provider, threads = 1, recorded = false } = options
+  const { provider, threads = 1, recorded = false, operators = [] } = options
   const settings = native.createSessionOptions()
   native.check(native.setIntraOpThreads(settings, threads))
   native.check(native.setOptimization(settings, 99))
@@ -99,17 +102,30 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
     native.check(native.appendCuda(settings, cuda))
     native.releaseCudaOptions(cuda)
   }
-  const session = await native.createSession(provider, native.env, bytes, bytes.length, settings)
-  native.releaseSessionOptions(settings)
+  const own = operators.length > 0 ? native.operators() : undefined
+  const forget = own?.add(settings, operators)
+  const create = () => native.createSession(native.env, bytes, bytes.length, settings)
+  let session: Pointer
+  try {
+    // On a thread of its own, so that others can run meanwhile; WebGPU's stay on the one that runs them.
+    if (own !== undefined) session = own.making(create, native.releaseSession)
+    else if (provider === 'webgpu') session = create()
+    else session = await native.createSessionApart(native.env, bytes, bytes.length, settings)
+  } catch (error) {
+    forget?.()
+    throw error
+  } finally {
+    native.releaseSessionOptions(settings)
+  }
   const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo(MEMORY[provider], 0, 0, 0)
   const allocator = native.createAllocator(session, memory)
   const inputs = Array.from({ length: native.inputCount(session) }, (_, i) => native.inputName(session, i))
-  const runOptions = new Map<number, Pointer>()
-  const optionsOf = (recording: number): Pointer => {
+  const runOptions = new Map<number | undefined, Pointer>()
+  const optionsOf = (recording: number | undefined): Pointer => {
     let found = runOptions.get(recording)
     if (found === undefined) {
       found = native.createRunOptions()
-      native.check(native.addRunConfig(found, 'gpu_graph_id', String(recording)))
+      if (recording !== undefined) native.check(native.addRunConfig(found, 'gpu_graph_id', String(recording)))
       runOptions.set(recording, found)
     }
     return found
@@ -134,8 +150,10 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
       const held: unknown[] = [sources, outputs]
       return {
         async run(recording) {
-          const given = recording === undefined ? null : optionsOf(recording)
-          native.check(native.runBinding(session, given, binding))
+          const given = recording === undefined && own === undefined ? null : optionsOf(recording)
+          const run = () => native.check(native.runBinding(session, given, binding))
+          if (own === undefined) run()
+          else own.running(run, given)
         },
         give(name, tensor) {
           held.push(tensor)
@@ -151,6 +169,7 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
       for (const found of runOptions.values()) native.releaseRunOptions(found)
       native.releaseAllocator(allocator)
       native.releaseSession(session)
+      forget?.()
     },
   }
 }
@@ -166,8 +185,8 @@ export function loadKoffi(): typeof import('koffi') {
   try {
     const koffi = require('koffi') as typeof import('koffi')
     // Lanes of one process share koffi, which takes this once, before any library.
-    if (koffi.config().async_stack_size !== THREAD_STACK)
-      koffi.config({ async_stack_size: THREAD_STACK, resident_async_pools: 1 })
+    if (koffi.config().async_stack_size !== STACK)
+      koffi.config({ sync_stack_size: STACK, async_stack_size: STACK, resident_async_pools: 1 })
     return koffi
   } catch (cause) {
     throw new Error('koffi, by which a GPU is spoken to, does not load here: npm install koffi brings it', {
@@ -176,8 +195,8 @@ export function loadKoffi(): typeof import('koffi') {
   }
 }
 
-/** Bytes of stack for what a thread of koffi's does: compiling a graph takes more than koffi gives it by itself. */
-const THREAD_STACK = 8 << 20
+/** Bytes of stack for what koffi calls, here or on a thread of its own: compiling a graph takes more than it gives by itself. */
+const STACK = 8 << 20
 
 function openApi() {
   const koffi = loadKoffi()
@@ -215,6 +234,7 @@ function openApi() {
     releaseStatus(status)
     throw new Error(text)
   }
+  let operators: Operators | undefined
   /** For functions whose last parameter is where the result goes. */
   const making = (place: number, ...parameters: string[]) => {
     const make = at(place, P, ...parameters, '_Out_ void **')
@@ -233,7 +253,6 @@ function openApi() {
     }
   }
   const session = [P, P, 'size_t', P]
-  const createHere = making(8, ...session)
   const createApart = apart(8, P, ...session, '_Out_ void **')
   const createMemoryInfo = making(68, 'const char *', 'int', 'int', 'int')
   const allocatorOfNames = making(78)()
@@ -241,7 +260,18 @@ function openApi() {
   const free = at(76, P, P, P)
   const dataOf = making(51, P)
   return {
+    /** Held: koffi closes a library once its handle is collected, whatever of it is still called by address. */
+    library,
     check,
+    operators() {
+      operators ??= openOperators({
+        koffi,
+        version: API_VERSION,
+        address: (place) => koffi.decode(table, place * 8, P),
+        check,
+      })
+      return operators
+    },
     env: making(3, 'int', 'const char *')(3, 'message-board'),
     hostMemory: createMemoryInfo('Cpu', 0, 0, 0),
     createMemoryInfo,
@@ -256,9 +286,8 @@ function openApi() {
     updateCudaOptions: at(206, P, P, 'const char **', 'const char **', 'size_t'),
     appendCuda: at(204, P, P, P),
     releaseCudaOptions: at(208, 'void', P),
-    /** On a thread of its own, so that others can run meanwhile; WebGPU's stay on the one that runs them. */
-    async createSession(provider: Provider, ...given: unknown[]): Promise<Pointer> {
-      if (provider === 'webgpu') return createHere(...given)
+    createSession: making(8, ...session),
+    async createSessionApart(...given: unknown[]): Promise<Pointer> {
       const result = [null]
       check(await createApart(...given, result))
       return result[0]
