@@ -65,12 +65,14 @@ __device__ __forceinline__ float certain(const float* pieces, int row) {
 __device__ __forceinline__ Mass massOf(float logprob) { return (Mass)(__expf(logprob) * MASS); }
 
 // Bins stand in the order of falling probability.
-__device__ __forceinline__ int binOf(float logprob, float width, float from) {
-  return (int)fminf(fmaxf((from - logprob) / width, 0.0f), BINS - 1.0f);
+__device__ __forceinline__ int binOf(float logprob, float perBin, float from) {
+  return (int)fminf(fmaxf((from - logprob) * perBin, 0.0f), BINS - 1.0f);
 }
 
-#define COARSE (RANGE / BINS)
-#define FINE (COARSE / BINS)
+// Bins to a nat, and nats of a coarse one.
+#define COARSE (BINS / RANGE)
+#define FINE (BINS * BINS / RANGE)
+#define WIDTH (RANGE / BINS)
 
 // Masses in a block's own bins are whole numbers of 2^-31, which the device adds faster. Lanes that meet in a bin do so in
 // several copies of it.
@@ -167,7 +169,7 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
     const float logprob = row[i] * coolness - sum;
     const Mass mass = massOf(logprob);
     if (mass > 0 && binOf(logprob, COARSE, 0.0f) == edge)
-      count(bins, binOf(logprob, FINE, -edge * COARSE), mass);
+      count(bins, binOf(logprob, FINE, -edge * WIDTH), mass);
   }
   __syncthreads();
   letNextBegin();
@@ -176,8 +178,9 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
 
 // Whether a token belongs to the nucleus whose edge is this coarse and this fine bin.
 __device__ __forceinline__ bool inside(float logprob, int coarse, int fine) {
+  if (coarse == BINS) return true;
   const int bin = binOf(logprob, COARSE, 0.0f);
-  return bin < coarse || (bin == coarse && binOf(logprob, FINE, -coarse * COARSE) <= fine);
+  return bin < coarse || (bin == coarse && binOf(logprob, FINE, -coarse * WIDTH) <= fine);
 }
 
 // The bins at the edge of a row's nucleus, of all tokens if that is all. By a whole block.

@@ -33,9 +33,25 @@ __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// Four 8 x 8 matrices from shared memory, of which each lane gives the place of a row: a lane gets two halves of each, of
+// row lane / 4, as `mma` takes them.
+__device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"((unsigned)__cvta_generic_to_shared(row))
+               : "memory");
+}
+
 // 16 bytes from device to shared memory, in the background: what was begun before a commit has come with the wait for it.
 __device__ __forceinline__ void copyAsync16(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+// The same where `there`, without a branch.
+__device__ __forceinline__ void copyAsync16If(bool there, void* to, const void* from) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n}" ::"r"(
+                   (unsigned)__cvta_generic_to_shared(to)),
+               "l"(from), "r"((int)there)
+               : "memory");
 }
 __device__ __forceinline__ void copyAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
