@@ -33,6 +33,7 @@ __device__ __forceinline__ int2 piece(int vocabulary, int number) {
 // Counters of the step are set to nothing. Grid: PIECES, rows.
 extern "C" __global__ void weigh(const float* logits, int vocabulary, float coolness, float* pieces, Mass* coarse,
                                  Mass* fine) {
+  letNextBegin();
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const int2 part = piece(vocabulary, blockIdx.x);
@@ -42,7 +43,6 @@ extern "C" __global__ void weigh(const float* logits, int vocabulary, float cool
   float sum = 0;
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) sum += __expf(row[i] * coolness - most);
   sum = sumOfBlock(sum);
-  letNextBegin();
   if (threadIdx.x == 0) {
     float* to = pieces + ((long long)blockIdx.y * PIECES + blockIdx.x) * 2;
     to[0] = most;
@@ -133,6 +133,7 @@ extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, flo
                                         Mass* coarse) {
   __shared__ Bins bins;
   clear(bins);
+  letNextBegin();
   waitForPrevious();
   __syncthreads();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
@@ -144,7 +145,6 @@ extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, flo
     if (mass > 0) count(bins, binOf(logprob, COARSE, 0.0f), mass);
   }
   __syncthreads();
-  letNextBegin();
   give(bins, coarse + blockIdx.y * BINS);
 }
 
@@ -154,6 +154,7 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
   __shared__ Bins bins;
   clear(bins);
   __shared__ int found;
+  letNextBegin();
   waitForPrevious();
   if (threadIdx.x < 32) {
     Mass before;
@@ -172,7 +173,6 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
       count(bins, binOf(logprob, FINE, -edge * WIDTH), mass);
   }
   __syncthreads();
-  letNextBegin();
   give(bins, fine + blockIdx.y * BINS);
 }
 
@@ -213,6 +213,7 @@ __device__ __forceinline__ Mass sumOfMasses(Mass value, Mass* warps) {
 extern "C" __global__ void keep(const float* logits, int vocabulary, float coolness, float topP, const float* pieces,
                                 const Mass* coarse, const Mass* fine, Mass* kept) {
   __shared__ Mass warps[32];
+  letNextBegin();
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const float sum = certain(pieces, blockIdx.y);
@@ -224,7 +225,6 @@ extern "C" __global__ void keep(const float* logits, int vocabulary, float cooln
     if (inside(logprob, edge.x, edge.y)) mass += massOf(logprob);
   }
   mass = sumOfMasses(mass, warps);
-  letNextBegin();
   if (threadIdx.x == 0) kept[blockIdx.y * PIECES + blockIdx.x] = mass;
 }
 
@@ -235,6 +235,7 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float coo
                                   const float* uniforms, const int* at, int* tokens, int* drawn, float* logprobs,
                                   float* samplingLogprobs) {
   __shared__ Mass warps[32];
+  letNextBegin();
   waitForPrevious();
   const int line = blockIdx.x, rows = gridDim.x;
   const float* row = logits + (long long)line * vocabulary;
@@ -266,7 +267,6 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float coo
   __syncthreads();
   before -= mine;
   for (int w = 0; w < warp; w++) before += warps[w];
-  letNextBegin();
   if (mine == 0 || wanted < before || wanted >= before + mine) return;
   Mass sumSoFar = before;
   for (int i = from; i < to; i++) {

@@ -53,13 +53,21 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
   for (int a = 0; a < AHEAD; a++) ask(a, firstTile < tiles && a < count);
   waitForPrevious();
   uint4* held = shared + WARPS * AHEAD * 64;
-  for (int row = warp; row < TILES * 8; row += WARPS) {
-    const uint4* source = (const uint4*)(x + (long long)min(firstRow + row, rows - 1) * inner) + from * 4;
-    for (int word = lane; word < count * 4; word += 32) copyAsync16(held + row * STRIDE + word, source + word);
-  }
-  copyAsyncCommit();
-  copyAsyncWait<0>();
-  __syncthreads();
+  // Of a long row the first chunks are waited for alone, and the others while they are multiplied.
+  const int early = count > 3 * AHEAD ? 2 * AHEAD : count;
+  auto hold = [&](int start, int end) {
+    for (int row = warp; row < TILES * 8; row += WARPS) {
+      const uint4* source = (const uint4*)(x + (long long)min(firstRow + row, rows - 1) * inner) + from * 4;
+      for (int word = start * 4 + lane; word < end * 4; word += 32)
+        copyAsync16(held + row * STRIDE + word, source + word);
+    }
+    copyAsyncCommit();
+  };
+  hold(0, early);
+  hold(early, count);
+  copyAsyncWait<1>();
+  auto meet = [] { __syncthreads(); };
+  meet();
   letNextBegin();
   // Where a lane points for a fragment: of the weight rows 0 to 7 and 8 to 15 of a word, then of the next; of x a row of
   // four words.
@@ -82,6 +90,8 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
     const bool more = tile + step < tiles;
     fetch(0, 0, ofX);
     for (int chunk = 0; chunk < count; chunk += AHEAD) {
+      // What was asked for before the chunks of this turn has come: the rest of x too.
+      if (early < count && chunk == AHEAD && tile == firstTile) meet();
       const bool last = chunk + AHEAD >= count;
       const int left = count - chunk;
       low += AHEAD * 4;
@@ -112,6 +122,7 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
           ((unsigned short*)out)[(long long)row * outputs + output] = toHalf(silu(sums[j][q]) * sums[j][q + 2]);
       }
   }
+  if (early < count && firstTile >= tiles) meet();
 }
 
 // out [parts, rows, outputs]
