@@ -152,24 +152,16 @@ __device__ __forceinline__ void leave(Shared& to, const Seen& seen, int tile, in
   }
 }
 
-// The block's share of what is brought near, in pieces of at most 16 KiB.
-__device__ __forceinline__ void bringSlice(const unsigned char* from, int bytes) {
-  const int each = (bytes / (int)gridDim.x + 127) & ~127, end = min(((int)blockIdx.x + 1) * each, bytes);
-  for (int at = blockIdx.x * each; at < end; at += 16384) bringNear(from + at, min(16384, end - at));
-}
-
 // Blocks of samples and KV_HEADS come first, then those of prompts: by parts of `each` keys, a multiple of BLOCK_KEYS, by
 // prompts and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS, time, HEAD_DIM] and values
 // [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to firstSamples[p + 1]; their own keys
 // [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM, window], of which `at` count. Leaves mixed
 // [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats [parts + 1, samples, HEADS, 2], greatest score
-// and sum, the samples' own as the last part. Meanwhile the weights of products to come are brought near: `soon`, and of
-// `then` and `thenToo` a part. Shared memory: a Shared.
+// and sum, the samples' own as the last part. Shared memory: a Shared.
 extern "C" __global__ void __launch_bounds__(THREADS, 8 / KEY_WARPS)
 look(const unsigned short* q, const unsigned short* promptKeys, const unsigned short* promptValues, int time,
      const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, const unsigned short* ownKeys,
-     const unsigned short* ownValues, int window, const int* at, int samples, float* mixed, float* stats,
-     const unsigned char* soon, int soonBytes, const unsigned char* then, const unsigned char* thenToo, int thenBytes) {
+     const unsigned short* ownValues, int window, const int* at, int samples, float* mixed, float* stats) {
   DYNAMIC_SHARED(Shared, held);
   letNextBegin();
   const int warp = (threadIdx.x >> 5) % KEY_WARPS, half = threadIdx.x / (32 * KEY_WARPS);
@@ -200,11 +192,6 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
     waitForPrevious();
     to = *at;
     load(*held, keys, values, stride, from, to);
-  }
-  if (threadIdx.x == 0) {
-    bringSlice(soon, soonBytes);
-    bringSlice(then, thenBytes);
-    bringSlice(thenToo, thenBytes);
   }
   auto place = [&](int query) { return (long long)(first + query / GROUP) * HEADS + kv * GROUP + query % GROUP; };
   const long long start = (long long)part * samples * HEADS;

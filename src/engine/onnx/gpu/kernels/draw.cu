@@ -267,6 +267,11 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float coo
   __syncthreads();
   before -= mine;
   for (int w = 0; w < warp; w++) before += warps[w];
+  // Of logits that are no numbers nothing can be drawn: who reads the log-probabilities says so.
+  if (total == 0 && threadIdx.x == 0) {
+    tokens[line] = drawn[place] = 0;
+    logprobs[place] = samplingLogprobs[place] = sum;
+  }
   if (mine == 0 || wanted < before || wanted >= before + mine) return;
   Mass sumSoFar = before;
   for (int i = from; i < to; i++) {

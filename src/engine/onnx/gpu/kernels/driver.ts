@@ -33,7 +33,7 @@ export interface Recorded {
 }
 
 /** Numbers of the driver's interface. */
-const ATTRIBUTE = { multiprocessors: 16, major: 75, minor: 76, sharedBytes: 97, cacheBytes: 38 }
+const ATTRIBUTE = { multiprocessors: 16, major: 75, minor: 76, sharedBytes: 97 }
 const RELAXED_CAPTURE = 2
 const MAX_DYNAMIC_SHARED = 8
 /** A launch attribute: the kernel may begin before the one before it ends, and waits itself where it must. */
@@ -118,7 +118,6 @@ function open(): Driver {
   const sizes = {
     multiprocessors: Number(attribute(ATTRIBUTE.multiprocessors, device)),
     sharedBytes: Number(attribute(ATTRIBUTE.sharedBytes, device)),
-    cacheBytes: Number(attribute(ATTRIBUTE.cacheBytes, device)),
   }
 
   const createProgram = nvrtc.func(

@@ -63,10 +63,3 @@ __device__ __forceinline__ void copyAsyncWait() {
 // so, and waits here for its results.
 __device__ __forceinline__ void waitForPrevious() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void letNextBegin() { asm volatile("griddepcontrol.launch_dependents;"); }
-
-// Brings bytes from device memory into the cache that all multiprocessors share, for a kernel to come: multiples of 16.
-__device__ __forceinline__ void bringNear(const void* from, int bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}

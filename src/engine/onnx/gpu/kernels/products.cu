@@ -122,7 +122,10 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
           ((unsigned short*)out)[(long long)row * outputs + output] = toHalf(silu(sums[j][q]) * sums[j][q + 2]);
       }
   }
-  if (early < count && firstTile >= tiles) meet();
+  if (early < count && firstTile >= tiles) {
+    copyAsyncWait<0>();
+    meet();
+  }
 }
 
 // out [parts, rows, outputs]

@@ -40,13 +40,11 @@ export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }:
 const MOST_ROWS = 64
 /** Threads of a block of attention, of rows, of draws. */
 /** Warps that share the keys of a block of attention; as many again take other queries. */
-const KEY_WARPS = Number(process.env.KEY_WARPS ?? 4)
+const KEY_WARPS = 4
 const ROW_THREADS = 256
 const DRAW_THREADS = 512
 /** Blocks that share a row of logits. */
 const PIECES = 16
-/** Of the cache that multiprocessors share, what is filled with weights to come. */
-const NEAR = Number(process.env.NEAR ?? 0.5)
 /** Bins of a level of the nucleus (draw.cu). */
 const BINS = 128
 
@@ -128,8 +126,6 @@ export interface DeviceSizes {
   multiprocessors: number
   /** Bytes of shared memory that a block can have. */
   sharedBytes: number
-  /** Bytes of the cache that multiprocessors share. */
-  cacheBytes: number
 }
 
 /** What a step is made of, for a model and sizes. */
@@ -172,10 +168,6 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const block = KEY_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
-  // Weights that attention, which leaves the memory half idle, brings near for the products after it.
-  const near = device.cacheBytes * NEAR
-  const soon = Math.min(2 * heads * headDim * hiddenSize, near)
-  const then = Math.floor(Math.min(2 * hiddenSize * intermediateSize, (near - soon) / 2) / WORD) * WORD
   // What a block of attention holds (attention.cu: Shared).
   const row = WORD * (headDim / 8 + 1)
   const loaded = block * row + headDim * WORD * (block / 8 + 1)
@@ -302,8 +294,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
             ...[at('q'), at(`prompt ${cacheKey(layer)}`), at(`prompt ${cacheValue(layer)}`), int(time)],
             ...[at('promptLengths'), at('firstSamples'), int(prompts), int(promptParts), int(each)],
             ...[at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), int(samples)],
-            ...[at('mixed'), at('stats'), fused('self_attn.o.weight'), int(soon)],
-            ...[fused('mlp.gate.weight'), fused('mlp.up.weight'), int(then)],
+            ...[at('mixed'), at('stats')],
           ],
           lookBytes,
         )

@@ -328,4 +328,3 @@ inline void copyAsyncWait() { emulator::finishCopies(N); }
 
 inline void waitForPrevious() {}
 inline void letNextBegin() {}
-inline void bringNear(const void*, int) {}

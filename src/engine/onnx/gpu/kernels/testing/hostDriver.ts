@@ -6,7 +6,7 @@ import { compileForHost, type HostKernels } from './emulator.ts'
 export function hostDriver(): KernelDriver {
   const compiled = new Map<string, HostKernels>()
   return {
-    sizes: { multiprocessors: 4, sharedBytes: 227 * 1024, cacheBytes: 60e6 },
+    sizes: { multiprocessors: 4, sharedBytes: 227 * 1024 },
     async compile(units) {
       for (const unit of units) compiled.set(unitKey(unit), await compileForHost(sourceOf(unit)))
     },
