@@ -22,6 +22,7 @@ import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
 import { unfit } from './kernels/step.ts'
+import { trainingOperators } from './kernels/training.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
 import { openSampler, ROOM, SPARE } from './sampler.ts'
@@ -49,13 +50,16 @@ export async function openGpuLane(
     kernels,
   }
   const memory = openMemory(provider, options.threads, driver)
+  const operators = kernels ? trainingOperators(config) : []
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options
   const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, driver })
   const sums = new Map<number, [Tensors, Tensors]>()
   const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
-    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target))
+    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target), {
+      operators,
+    })
 
   /** Sums of gradients as a batch finds them, and as it leaves them. */
   const sumsOf = async (
@@ -91,8 +95,10 @@ export async function openGpuLane(
     },
     async score(job) {
       const { adapter } = job
-      const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
-        sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+      const scoring = await memory.program(
+        adapter ? named('score', adapter) : 'score',
+        () => sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+        { operators },
       )
       const overlay = adapters.overlayOf(job)
       const run = async (inputs: Values, targets: number) => {

@@ -140,7 +140,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
   const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
-  const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
+  const rest: Unit = { files: ['blocks', 'rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
   const productUnit = ({ tiles, warps, ahead }: Cut): Unit => {
