@@ -2,7 +2,7 @@
  * Operators made of our own kernels (`onnx/gpu/kernels/training.ts`): each stands for several of ONNX's, which would pass
  * over all activations one by one. What products read and give is in halves, the residual stream in single precision.
  */
-import { apply, type DType, differentiatedAs, type Shape, type Tensor } from './tensor.ts'
+import { apply, type DType, differentiatedAs, type Shape, sameShape, type Tensor } from './tensor.ts'
 
 const OURS = 'message-board'
 
@@ -34,13 +34,32 @@ export function addRmsNorm(
     { epsilon: { float: epsilon } },
     OURS,
   )
-  const outputs = [like(stream), like(part)]
-  differentiatedAs(normed, [stream, part], (gradient, ofSum) =>
-    ofSum === undefined
-      ? apply('RMSNormGradient', [gradient, sum, inverse, weight], outputs, {}, OURS)
-      : apply('AddRMSNormGradient', [gradient, ofSum, sum, inverse, weight], outputs, {}, OURS),
-  )
+  differentiatedAs(normed, [stream, part], (gradient, ofSum) => {
+    const gradients = summands(gradient)
+    const [name, beside] = ofSum === undefined ? ['RMSNormGradient', []] : ['AddRMSNormGradient', [ofSum]]
+    return apply(
+      `${name}${gradients.length}`,
+      [...gradients, ...beside, sum, inverse, weight],
+      [like(stream), like(part)],
+      {},
+      OURS,
+    )
+  })
   return { sum, normed }
+}
+
+/** So many gradients of its result a norm adds up itself: those by way of q, k and v. */
+export const NORM_GRADIENTS = 3
+
+/** What a sum is made of; the sum alone where that is more than a norm takes. */
+function summands(sum: Tensor): Tensor[] {
+  const parts = (x: Tensor): Tensor[] => {
+    if (x.source.kind !== 'node' || x.source.node.op !== 'Add') return [x]
+    const operands = x.source.node.inputs as Tensor[]
+    return operands.every(({ shape }) => sameShape(shape, x.shape)) ? operands.flatMap(parts) : [x]
+  }
+  const found = parts(sum)
+  return found.length > NORM_GRADIENTS ? [sum] : found
 }
 
 /**

@@ -89,8 +89,10 @@ export async function openGpuLane(
       await adapters.set(job)
     },
     generate(job, ...others) {
-      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile.
-      if (provider === 'cuda' && job.adapter) trainingOf(job.adapter, 'policy_gradient').catch(() => {})
+      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile. One
+      // with operators of our own would be on this thread.
+      if (provider === 'cuda' && job.adapter && operators.length === 0)
+        trainingOf(job.adapter, 'policy_gradient').catch(() => {})
       return sampler.generate(job, ...others)
     },
     async score(job) {

@@ -66,6 +66,10 @@ __device__ __forceinline__ void putQuad(unsigned short* at, float4 v) {
   *(uint2*)at = make_uint2(toHalf2(v.x, v.y), toHalf2(v.z, v.w));
 }
 
+__device__ __forceinline__ float4 plus(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
 // Of a row each thread holds STEPS quads, the first of which this is; the next is `blockDim.x` quads further.
 __device__ __forceinline__ int quad(int step) { return 4 * (step * blockDim.x + threadIdx.x); }
 
@@ -80,8 +84,7 @@ extern "C" __global__ void residual_norm(const float* stream, const unsigned sho
   for (int s = 0; s < STEPS; s++) {
     const int i = quad(s);
     if (i >= size) continue;
-    const float4 x = *(const float4*)(stream + start + i), more = quadOf(*(const uint2*)(part + start + i));
-    held[s] = make_float4(x.x + more.x, x.y + more.y, x.z + more.z, x.w + more.w);
+    held[s] = plus(*(const float4*)(stream + start + i), quadOf(*(const uint2*)(part + start + i)));
   }
   float squares = 0;
 #pragma unroll
@@ -101,8 +104,10 @@ extern "C" __global__ void residual_norm(const float* stream, const unsigned sho
 }
 
 // The gradients of the stream and of the part, which are the same number in either's type: through the norm, given its
-// result's gradient, and beside it, given the sum's or null. A block a row. `ofStream` may be where `ofSum` is.
-extern "C" __global__ void residual_norm_gradient(const unsigned short* gradient, const float* ofSum, const float* sum,
+// result's gradient in one to three parts, and beside it, given the sum's; what there is not is null. A block a row.
+// `ofStream` may be where `ofSum` is.
+extern "C" __global__ void residual_norm_gradient(const unsigned short* first, const unsigned short* second,
+                                                  const unsigned short* third, const float* ofSum, const float* sum,
                                                   const float* inverse, const float* weight, float* ofStream,
                                                   unsigned short* ofPart, int size) {
   waitForPrevious();
@@ -113,9 +118,12 @@ extern "C" __global__ void residual_norm_gradient(const unsigned short* gradient
   for (int s = 0; s < STEPS; s++) {
     const int i = quad(s);
     if (i >= size) continue;
-    const float4 d = quadOf(*(const uint2*)(gradient + start + i)), x = *(const float4*)(sum + start + i);
-    const float4 w = *(const float4*)(weight + i);
+    const uint2 a = *(const uint2*)(first + start + i);
+    const uint2 b = second == nullptr ? make_uint2(0, 0) : *(const uint2*)(second + start + i);
+    const uint2 c = third == nullptr ? make_uint2(0, 0) : *(const uint2*)(third + start + i);
     beside[s] = ofSum == nullptr ? make_float4(0, 0, 0, 0) : *(const float4*)(ofSum + start + i);
+    const float4 x = *(const float4*)(sum + start + i), w = *(const float4*)(weight + i);
+    const float4 d = plus(quadOf(a), plus(quadOf(b), quadOf(c)));
     along[s] = make_float4(d.x * w.x, d.y * w.y, d.z * w.z, d.w * w.w);
     normalised[s] = make_float4(x.x * scale, x.y * scale, x.z * scale, x.w * scale);
   }

@@ -1,5 +1,6 @@
 /** The operators of `graph/fused.ts`, by launches of training.cu. */
 import type { ModelConfig } from '../../../checkpoint/config.ts'
+import { NORM_GRADIENTS } from '../../../graph/fused.ts'
 import type { OperatorTensor } from '../../operators.ts'
 import type { Argument, Launch, Unit } from './launch.ts'
 import type { KernelOperator } from './operators.ts'
@@ -36,17 +37,27 @@ export function trainingOperators({ hiddenSize }: ModelConfig): KernelOperator[]
     given: readonly Argument[],
   ): Omit<Launch, 'unit'>[] => [{ kernel, grid: [rowsOf(of), 1, 1], threads, arguments: given }]
 
-  const normGradient = (
-    [gradient, ofSum, sum, inverse, weight]: readonly (OperatorTensor | null)[],
-    outputs: readonly OperatorTensor[],
-  ) => {
-    const given = [gradient, ofSum, sum, inverse, weight].map((x) => (x === null ? NOTHING : at(x)))
-    return overRows('residual_norm_gradient', rowThreads, outputs[0], [
-      ...given,
-      ...outputs.map(at),
-      { int: hiddenSize },
-    ])
-  }
+  /** Of the norm's result there are several gradients, to be added up, and one of the sum or none. */
+  const normGradient = (parts: number, beside: boolean): KernelOperator => ({
+    name: `${beside ? 'Add' : ''}RMSNormGradient${parts}`,
+    inputs: [...Array<'float16'>(parts).fill('float16'), ...Array<'float32'>(beside ? 4 : 3).fill('float32')],
+    outputs: ['float32', 'float16'],
+    inPlace: beside ? [[parts, 0]] : [],
+    unit,
+    shapes: (inputs) => [inputs[parts], inputs[0]],
+    launches({ inputs, outputs }) {
+      const gradients = Array.from({ length: NORM_GRADIENTS }, (_, i) =>
+        i < parts ? at(inputs[i]) : NOTHING,
+      )
+      return overRows('residual_norm_gradient', rowThreads, outputs[0], [
+        ...gradients,
+        ...(beside ? [] : [NOTHING]),
+        ...inputs.slice(parts).map(at),
+        ...outputs.map(at),
+        { int: hiddenSize },
+      ])
+    },
+  })
 
   return [
     {
@@ -84,24 +95,9 @@ export function trainingOperators({ hiddenSize }: ModelConfig): KernelOperator[]
           { float: epsilon },
         ]),
     },
-    {
-      name: 'AddRMSNormGradient',
-      inputs: ['float16', 'float32', 'float32', 'float32', 'float32'],
-      outputs: ['float32', 'float16'],
-      inPlace: [[1, 0]],
-      unit,
-      shapes: ([gradient, ofSum]) => [ofSum, gradient],
-      launches: ({ inputs, outputs }) => normGradient(inputs, outputs),
-    },
-    {
-      name: 'RMSNormGradient',
-      inputs: ['float16', 'float32', 'float32', 'float32'],
-      outputs: ['float32', 'float16'],
-      unit,
-      shapes: ([gradient, sum]) => [sum, gradient],
-      launches: ({ inputs: [gradient, ...rest], outputs }) =>
-        normGradient([gradient, null, ...rest], outputs),
-    },
+    ...[true, false].flatMap((beside) =>
+      Array.from({ length: NORM_GRADIENTS }, (_, i) => normGradient(i + 1, beside)),
+    ),
     {
       name: 'TargetLogprobs',
       inputs: ['float16', 'int32', 'float32'],
