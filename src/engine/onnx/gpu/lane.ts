@@ -165,7 +165,7 @@ function driverFor({ config, place }: LaneOptions): KernelDriver | null {
     return openDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    say(`Sampling goes without kernels of its own, and slower: ${reason}`)
+    say(`Sampling and training go without kernels of their own, and slower: ${reason}`)
     return null
   }
 }

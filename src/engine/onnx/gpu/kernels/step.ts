@@ -28,7 +28,7 @@ export interface Drawing {
   topP: number
 }
 
-/** Why a model cannot be sampled from by these kernels; null where it can. */
+/** Why a model cannot be computed by our kernels, in sampling or in training; null where it can. */
 export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }: ModelConfig): string | null {
   if (headDim % 32 !== 0) return `heads of ${headDim} elements: no multiple of 32`
   if (heads / kvHeads > 16) return `${heads / kvHeads} query heads to a key-value head: more than 16`
