@@ -2,6 +2,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { projections, weightShapes } from '../checkpoint/folder.ts'
 import { type EmitOptions, emit } from '../graph/emit.ts'
+import { swiglu } from '../graph/fused.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
 import { chunkedLogprobs } from '../graph/recompute.ts'
@@ -43,6 +44,11 @@ export interface Target extends EmitOptions {
   frugal?: { blocks: number; chunks: number }
   /** Scoring and training keep what they compute, attention by so many blocks of positions, which divide their number. */
   blocks?: number
+  /**
+   * Our own kernels run there. Sampling steps are made of them: fused weights stand as these read them, [outputs, inputs],
+   * and so do the prompts' caches, which samples share. In halves, scoring and training have operators made of them.
+   */
+  kernels?: boolean
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -117,6 +123,7 @@ export function sequenceGraph(
   const tables = rotaryInputs(config, context)
   const { tokens, segments, order, positions, rows, targets } = batch
   const computed = computedIn(target)
+  const fuses = fusesPasses(target)
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
   // the values.
   const attention = blocks
@@ -135,7 +142,11 @@ export function sequenceGraph(
     linear,
     attention,
     { tokens, rows },
-    { dtype: 'float32', addNorm: model.addNorm(config, weight, computed) },
+    {
+      dtype: 'float32',
+      addNorm: fuses ? model.fusedAddNorm(config, weight) : model.addNorm(config, weight, computed),
+    },
+    fuses ? swiglu : undefined,
   )
   const temperature = input('temperature', [])
   const logprobs = frugal
@@ -148,6 +159,7 @@ export function sequenceGraph(
         targets,
         temperature,
         frugal.chunks,
+        fuses,
       )
     : targetLogprobs(model.logits(config, weight, hidden), targets, temperature)
   if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
@@ -174,6 +186,11 @@ export function sequenceGraph(
 /** What products are computed in when scoring and training. WebGPU's add up halves in halves, which is too coarse. */
 function computedIn({ precision = 'float32', plain = false }: Target): model.Precision {
   return plain ? 'float32' : precision
+}
+
+/** Whether scoring and training take operators of our own (`fused.ts`) where ONNX's would pass over activations. */
+function fusesPasses(target: Target): boolean {
+  return target.kernels === true && target.frugal !== undefined && computedIn(target) === 'float16'
 }
 
 /** The scale of the loss as an input; single precision needs none. */

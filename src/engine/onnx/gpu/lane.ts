@@ -22,6 +22,7 @@ import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
 import { unfit } from './kernels/step.ts'
+import { trainingOperators } from './kernels/training.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
 import { openSampler, ROOM, SPARE } from './sampler.ts'
@@ -48,14 +49,17 @@ export async function openGpuLane(
     namesSizes: true,
     kernels,
   }
-  const memory = openMemory(provider, options.threads)
+  const memory = openMemory(provider, options.threads, driver)
+  const operators = kernels ? trainingOperators(config) : []
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options
   const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, driver })
   const sums = new Map<number, [Tensors, Tensors]>()
   const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
-    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target))
+    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target), {
+      operators,
+    })
 
   /** Sums of gradients as a batch finds them, and as it leaves them. */
   const sumsOf = async (
@@ -85,14 +89,18 @@ export async function openGpuLane(
       await adapters.set(job)
     },
     generate(job, ...others) {
-      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile.
-      if (provider === 'cuda' && job.adapter) trainingOf(job.adapter, 'policy_gradient').catch(() => {})
+      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile. One
+      // with operators of our own would be on this thread.
+      if (provider === 'cuda' && job.adapter && operators.length === 0)
+        trainingOf(job.adapter, 'policy_gradient').catch(() => {})
       return sampler.generate(job, ...others)
     },
     async score(job) {
       const { adapter } = job
-      const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
-        sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+      const scoring = await memory.program(
+        adapter ? named('score', adapter) : 'score',
+        () => sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+        { operators },
       )
       const overlay = adapters.overlayOf(job)
       const run = async (inputs: Values, targets: number) => {
@@ -157,7 +165,7 @@ function driverFor({ config, place }: LaneOptions): KernelDriver | null {
     return openDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    say(`Sampling goes without kernels of its own, and slower: ${reason}`)
+    say(`Sampling and training go without kernels of their own, and slower: ${reason}`)
     return null
   }
 }

@@ -28,7 +28,7 @@ export interface Drawing {
   topP: number
 }
 
-/** Why a model cannot be sampled from by these kernels; null where it can. */
+/** Why a model cannot be computed by our kernels, in sampling or in training; null where it can. */
 export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }: ModelConfig): string | null {
   if (headDim % 32 !== 0) return `heads of ${headDim} elements: no multiple of 32`
   if (heads / kvHeads > 16) return `${heads / kvHeads} query heads to a key-value head: more than 16`
@@ -141,7 +141,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
   const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
-  const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
+  const rest: Unit = { files: ['blocks', 'rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
   const productUnit = ({ tiles, warps, ahead, stride }: Cut): Unit => {
