@@ -43,6 +43,11 @@ export interface Target extends EmitOptions {
   frugal?: { blocks: number; chunks: number }
   /** Scoring and training keep what they compute, attention by so many blocks of positions, which divide their number. */
   blocks?: number
+  /**
+   * Our own kernels run there. Sampling steps are made of them: fused weights stand as these read them, [outputs, inputs],
+   * and so do the prompts' caches, which samples share. In halves, scoring and training have operators made of them.
+   */
+  kernels?: boolean
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */

@@ -48,7 +48,7 @@ export async function openGpuLane(
     namesSizes: true,
     kernels,
   }
-  const memory = openMemory(provider, options.threads)
+  const memory = openMemory(provider, options.threads, driver)
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options

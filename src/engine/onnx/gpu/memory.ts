@@ -15,13 +15,23 @@ import {
   nativeProgram,
   type Provider,
 } from '../native.ts'
+import type { Operator } from '../operators.ts'
 import type { Values } from '../session.ts'
+import type { KernelDriver } from './kernels/driver.ts'
+import { type KernelOperator, kernelOperator } from './kernels/operators.ts'
 
 export type Tensors = Record<string, NativeTensor>
 
+export interface ProgramOptions {
+  /** As `NativeOptions` has it. */
+  recorded?: boolean
+  /** Where there is a driver. */
+  operators?: readonly KernelOperator[]
+}
+
 export interface Memory {
-  /** The program of that name, compiled when it is first asked for. */
-  program(name: string, build: () => Uint8Array, recorded?: boolean): Promise<NativeProgram>
+  /** The program of that name, compiled when it is first asked for, with the operators that it may use. */
+  program(name: string, build: () => Uint8Array, options?: ProgramOptions): Promise<NativeProgram>
   /** Lets go of the programs whose names begin so. */
   forget(prefix: string): Promise<void>
   /** Copies an array to the device, into a tensor that is there or a new one. */
@@ -32,13 +42,22 @@ export interface Memory {
   read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): Promise<A>
 }
 
-export function openMemory(provider: Provider, threads: number): Memory {
+/** `driver`: launches the operators of programs. */
+export function openMemory(provider: Provider, threads: number, driver: KernelDriver | null = null): Memory {
   const programs = new Map<string, Promise<NativeProgram>>()
+  const compiled = async (operators: readonly KernelOperator[]): Promise<readonly Operator[]> => {
+    if (driver === null || operators.length === 0) return []
+    await driver.compile(operators.map(({ unit }) => unit))
+    return operators.map((operator) => kernelOperator(operator, driver, provider))
+  }
   const memory: Memory = {
-    program(name, build, recorded = false) {
+    program(name, build, { recorded = false, operators: described = [] } = {}) {
       const known = programs.get(name)
       if (known !== undefined) return known
-      const made = (async () => nativeProgram(build(), { provider, threads, recorded }))()
+      const made = (async () => {
+        const operators = await compiled(described)
+        return nativeProgram(build(), { provider, threads, recorded, operators })
+      })()
       programs.set(name, made)
       // The next to ask tries again.
       made.catch(() => programs.delete(name))

@@ -22,15 +22,7 @@ import { type Draws, draw } from './sampling.ts'
 import { FRUGAL } from './sizes.ts'
 
 /** What the programs of a GPU's lane are emitted for. */
-export type GpuTarget = SamplingTarget & Required<Pick<Target, 'precision' | 'context'>>
-
-interface SamplingTarget extends Target {
-  /**
-   * Steps are our own kernels': fused weights stand as these read them, [outputs, inputs], and so do the prompts' caches,
-   * which samples share.
-   */
-  kernels?: boolean
-}
+export type GpuTarget = Target & Required<Pick<Target, 'precision' | 'context'>>
 
 /** Projections that read the same input, computed as one product: their weights stand under each other. */
 interface Group {
@@ -66,7 +58,7 @@ const FAST_GROUPS = [1, 2, 4, 8, 16, 32]
  * The model as its graphs see it: on CUDA with more query heads, up to a number that attention is fastest for. The added
  * ones ask for nothing (their weights are 0), and nothing is made of what they answer.
  */
-function widened(config: ModelConfig, { plain, kernels }: SamplingTarget): ModelConfig {
+function widened(config: ModelConfig, { plain, kernels }: Target): ModelConfig {
   const group = config.heads / config.kvHeads
   const fast = plain || kernels ? group : (FAST_GROUPS.find((size) => size >= group) ?? group)
   return { ...config, heads: fast * config.kvHeads }
@@ -139,7 +131,7 @@ function streamNorms({ layers }: ModelConfig): string[] {
 function fusedWeights(
   config: ModelConfig,
   weight: model.Parameters,
-  target: SamplingTarget,
+  target: Target,
   adapter: AdapterShape | undefined,
 ): Fused {
   const shapes = weightShapes(config)
@@ -277,7 +269,7 @@ interface Context {
 
 function shared(
   config: ModelConfig,
-  target: SamplingTarget,
+  target: Target,
   { nucleus = false, fewRows = false }: { nucleus?: boolean; fewRows?: boolean } = {},
 ): Context {
   const { precision = 'float32', context, plain = false, kernels = false } = target
@@ -454,7 +446,7 @@ const fusedName = (name: string, part: 'weight' | 'bias') => `fused ${name}.${pa
 export function fuseProgram(
   config: ModelConfig,
   adapter: AdapterShape | undefined,
-  target: SamplingTarget = {},
+  target: Target = {},
 ): Uint8Array {
   const weight = model.parameters(config, target.precision)
   const { products, norms } = fusedWeights(config, weight, target, adapter)
@@ -468,7 +460,7 @@ export function fuseProgram(
 }
 
 /** A weight [outputs, inputs] as products take it. */
-function transposedWeight(weight: Tensor, target: SamplingTarget): Tensor {
+function transposedWeight(weight: Tensor, target: Target): Tensor {
   if (target.kernels) return weight
   const [outputs, inputs] = weight.shape.map(Number)
   const [first, ...rest] = productShape(inputs, outputs, target)
@@ -477,14 +469,14 @@ function transposedWeight(weight: Tensor, target: SamplingTarget): Tensor {
 }
 
 /** [inputs, outputs], or where the inner axis is cut [slices, inputs / slices, outputs]; our kernels' the other way about. */
-function productShape(inputs: number, outputs: number, target: SamplingTarget): number[] {
+function productShape(inputs: number, outputs: number, target: Target): number[] {
   if (target.kernels) return [outputs, inputs]
   const count = slices(inputs, target)
   return count === 1 ? [inputs, outputs] : [count, inputs / count, outputs]
 }
 
 /** The same as inputs. */
-function fusedInputs(narrow: ModelConfig, target: SamplingTarget): Fused {
+function fusedInputs(narrow: ModelConfig, target: Target): Fused {
   const config = widened(narrow, target)
   const shapes = weightShapes(config)
   const products = groups(config).map(({ name, parts }): [string, FusedWeight] => {
@@ -522,7 +514,7 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  * own kernels the logits and the prompts' caches, keys [prompts, kvHeads, time, headDim] and values [prompts, kvHeads,
  * headDim, time], and no `room` is wanted.
  */
-export function prefillProgram(config: ModelConfig, target: SamplingTarget = {}): Uint8Array {
+export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target)
   return emit('prefill', target.kernels ? sharedPrefill(context) : stateOutputs(prefill(context)), target)
 }
@@ -536,7 +528,7 @@ export function headProgram(config: ModelConfig, target: Target): Uint8Array {
 /** The fused weights between the programs: their names, shapes and types. */
 export function fusedTensors(
   config: ModelConfig,
-  target: SamplingTarget,
+  target: Target,
 ): { name: string; dims: number[]; dtype: model.Precision }[] {
   const { products, norms } = fusedInputs(config, target)
   const tensors = [

@@ -85,7 +85,7 @@ export function openSampler({
       return await memory.program(
         `step, nucleus ${nucleus}`,
         () => stepProgram(config, { nucleus }, target),
-        records,
+        { recorded: records },
       )
     } catch (error) {
       throw records ? new CannotRecord(error) : error

@@ -1,7 +1,7 @@
 // Attention of one new token a sample: to its prompt, whose keys and values samples share, and to what was drawn since.
 //
 // Compiled for HEADS, KV_HEADS and HEAD_DIM, a multiple of 32. A warp takes 16 queries of one key-value head and 32 keys
-// at a time. Scores are powers of two: queries come with log2(e) / sqrt(HEAD_DIM) in them.
+// at a time; KEY_WARPS share the keys of a block, and as many again take 16 queries more. Scores are powers of two: queries come with log2(e) / sqrt(HEAD_DIM) in them.
 
 #define GROUP (HEADS / KV_HEADS)
 #define STEPS (HEAD_DIM / 32)
@@ -29,25 +29,36 @@ __device__ __forceinline__ unsigned keptHalves(unsigned packed, int key, int end
   return key < end ? packed & 0xffff : 0;
 }
 
-// Keys and values of a block in shared memory, in rows that begin in other banks.
-#define BLOCK_KEYS (WARPS * KEYS)
-#define KEY_STRIDE (HEAD_DIM / 8 + 1)
-#define VALUE_STRIDE (BLOCK_KEYS / 8 + 1)
-struct Loaded {
+// What the warps of a block have seen of 16 queries, joined: `mixed` by the greatest score of all, and its sums. Warps add
+// in their order, so that sums are always the same.
+struct Joined {
+  float mixed[16][HEAD_DIM + 8];
+  float most[16], sum[16];
+  float mosts[KEY_WARPS][16], sums[KEY_WARPS][16];
+};
+
+// What a block holds, in rows that begin in other banks.
+#define BLOCK_KEYS (KEY_WARPS * KEYS)
+#define THREADS (64 * KEY_WARPS)
+#define KEY_STRIDE (HEAD_DIM / 8 + 4)
+#define VALUE_STRIDE (BLOCK_KEYS / 8 + 4)
+struct Shared {
   uint4 keys[BLOCK_KEYS * KEY_STRIDE];
+  uint4 queries[32 * KEY_STRIDE];
   uint4 values[HEAD_DIM * VALUE_STRIDE];
+  Joined joined[2];
 };
 
 // Begins to load keys [.., HEAD_DIM] and values [HEAD_DIM, stride] from `key` on, up to `end`.
-__device__ __forceinline__ void load(Loaded& to, const unsigned short* keys, const unsigned short* values, int stride,
+__device__ __forceinline__ void load(Shared& to, const unsigned short* keys, const unsigned short* values, int stride,
                                      int key, int end) {
   const int count = min(end - key, BLOCK_KEYS);
-  for (int i = threadIdx.x; i < count * (HEAD_DIM / 8); i += WARPS * 32) {
+  for (int i = threadIdx.x; i < count * (HEAD_DIM / 8); i += THREADS) {
     const int row = i / (HEAD_DIM / 8), word = i % (HEAD_DIM / 8);
     copyAsync16(&to.keys[row * KEY_STRIDE + word], keys + (long long)(key + row) * HEAD_DIM + word * 8);
   }
   const int words = (count + 7) / 8;
-  for (int i = threadIdx.x; i < HEAD_DIM * (BLOCK_KEYS / 8); i += WARPS * 32) {
+  for (int i = threadIdx.x; i < HEAD_DIM * (BLOCK_KEYS / 8); i += THREADS) {
     const int row = i / (BLOCK_KEYS / 8), word = i % (BLOCK_KEYS / 8);
     if (word < words)
       copyAsync16(&to.values[row * VALUE_STRIDE + word], values + (long long)row * stride + key + word * 8);
@@ -55,23 +66,24 @@ __device__ __forceinline__ void load(Loaded& to, const unsigned short* keys, con
   copyAsyncCommit();
 }
 
-// The warp's keys of those loaded, of which the first `end` count. It has at least one.
-__device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], const uint4 (&high)[STEPS],
-                                       const Loaded& from, int end) {
-  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3, key = (threadIdx.x >> 5) * KEYS;
+// The keys from `key` on of those loaded, of which those before `end` count: one at least. Queries are those of `tile`.
+__device__ __forceinline__ void lookAt(Seen& seen, const Shared& from, int tile, int key, int end) {
+  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
   // Column c of tile j is key 8 * (c / 2) + 2 * j + c % 2: so a lane's columns of all tiles are 8 keys in a row, as it
   // reads values.
   float scores[4][4] = {};
 #pragma unroll
   for (int s = 0; s < STEPS; s++) {
+    const uint4 low = from.queries[(tile * 16 + group) * KEY_STRIDE + quarter + 4 * s];
+    const uint4 high = from.queries[(tile * 16 + group + 8) * KEY_STRIDE + quarter + 4 * s];
     uint4 v[4];
 #pragma unroll
     for (int j = 0; j < 4; j++)
       v[j] = from.keys[(key + 8 * (group >> 1) + 2 * j + (group & 1)) * KEY_STRIDE + quarter + 4 * s];
 #pragma unroll
-    for (int j = 0; j < 4; j++) mma(scores[j], {low[s].x, high[s].x, low[s].y, high[s].y}, {v[j].x, v[j].y});
+    for (int j = 0; j < 4; j++) mma(scores[j], {low.x, high.x, low.y, high.y}, {v[j].x, v[j].y});
 #pragma unroll
-    for (int j = 0; j < 4; j++) mma(scores[j], {low[s].z, high[s].z, low[s].w, high[s].w}, {v[j].z, v[j].w});
+    for (int j = 0; j < 4; j++) mma(scores[j], {low.z, high.z, low.w, high.w}, {v[j].z, v[j].w});
   }
   const int first = key + 8 * quarter;
   float most[2] = {seen.most[0], seen.most[1]};
@@ -129,40 +141,32 @@ __device__ __forceinline__ void lookAt(Seen& seen, const uint4 (&low)[STEPS], co
   }
 }
 
-// What the warps of a block have seen, joined: `mixed` [16][HEAD_DIM] by the greatest score of all and `stats` its sums,
-// in shared memory. Warps add in their order, so that sums are always the same.
-struct __align__(16) Joined {
-  // Rows begin in other banks.
-  float mixed[16][HEAD_DIM + 8];
-  float most[16], sum[16];
-  float mosts[WARPS][16], sums[WARPS][16];
-};
-
-__device__ __forceinline__ void join(Joined& joined, const Seen& seen) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quarter = lane & 3;
+__device__ __forceinline__ void join(Joined& joined, const Seen& seen, int warp) {
+  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
   if (quarter == 0)
     for (int h = 0; h < 2; h++) {
       joined.mosts[warp][group + 8 * h] = seen.most[h];
       joined.sums[warp][group + 8 * h] = seen.sum[h];
     }
   __syncthreads();
-  if (threadIdx.x < 16) {
-    float most = -INFINITY, sum = 0;
-    for (int w = 0; w < WARPS; w++) most = fmaxf(most, joined.mosts[w][threadIdx.x]);
-    for (int w = 0; w < WARPS; w++)
-      if (joined.sums[w][threadIdx.x] > 0)
-        sum += joined.sums[w][threadIdx.x] * exp2f(joined.mosts[w][threadIdx.x] - most);
-    joined.most[threadIdx.x] = most;
-    joined.sum[threadIdx.x] = sum;
+  float most[2] = {-INFINITY, -INFINITY};
+  for (int h = 0; h < 2; h++) {
+    float sum = 0;
+    for (int w = 0; w < KEY_WARPS; w++) most[h] = fmaxf(most[h], joined.mosts[w][group + 8 * h]);
+    for (int w = 0; w < KEY_WARPS; w++)
+      if (joined.sums[w][group + 8 * h] > 0)
+        sum += joined.sums[w][group + 8 * h] * exp2f(joined.mosts[w][group + 8 * h] - most[h]);
+    if (warp == 0 && quarter == 0) {
+      joined.most[group + 8 * h] = most[h];
+      joined.sum[group + 8 * h] = sum;
+    }
   }
-  __syncthreads();
-  for (int w = 0; w < WARPS; w++) {
+  for (int w = 0; w < KEY_WARPS; w++) {
     if (w == warp)
       for (int h = 0; h < 2; h++) {
-        const int row = group + 8 * h;
-        const float factor = seen.sum[h] > 0 ? exp2f(seen.most[h] - joined.most[row]) : 0.0f;
+        const float factor = seen.sum[h] > 0 ? exp2f(seen.most[h] - most[h]) : 0.0f;
         for (int n = 0; n < WIDE; n++) {
-          float2& to = *(float2*)&joined.mixed[row][n * 8 + quarter * 2];
+          float2& to = *(float2*)&joined.mixed[group + 8 * h][n * 8 + quarter * 2];
           const float2 mine = make_float2(seen.mixed[n][2 * h] * factor, seen.mixed[n][2 * h + 1] * factor);
           to = w == 0 ? mine : make_float2(to.x + mine.x, to.y + mine.y);
         }
@@ -176,14 +180,13 @@ __device__ __forceinline__ void join(Joined& joined, const Seen& seen) {
 // [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to firstSamples[p + 1]; their own keys
 // [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM, window], of which `at` count. Leaves mixed
 // [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats [parts + 1, samples, HEADS, 2], greatest score
-// and sum, the samples' own as the last part. Shared memory: a Loaded.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+// and sum, the samples' own as the last part. Shared memory: a Shared.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 look(const unsigned short* q, const unsigned short* promptKeys, const unsigned short* promptValues, int time,
      const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, const unsigned short* ownKeys,
      const unsigned short* ownValues, int window, const int* at, int samples, float* mixed, float* stats) {
-  DYNAMIC_SHARED(Loaded, loaded);
-  __shared__ Joined joined;
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = lane >> 2, quarter = lane & 3;
+  DYNAMIC_SHARED(Shared, held);
+  const int warp = (threadIdx.x >> 5) % KEY_WARPS, half = threadIdx.x / (32 * KEY_WARPS);
   const int ofPrompts = parts * prompts * KV_HEADS;
   int part = parts, kv, first, queries = GROUP, from = 0, to, stride = window;
   const unsigned short *keys, *values;
@@ -200,7 +203,7 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
     keys = promptKeys + (long long)cache * time * HEAD_DIM;
     values = promptValues + (long long)cache * HEAD_DIM * time;
     // Prompts do not depend on what ran before.
-    load(*loaded, keys, values, stride, from, to);
+    load(*held, keys, values, stride, from, to);
     waitForPrevious();
   } else {
     const int cache = blockIdx.x - ofPrompts;
@@ -210,41 +213,41 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
     values = ownValues + (long long)cache * HEAD_DIM * window;
     waitForPrevious();
     to = *at;
-    load(*loaded, keys, values, stride, from, to);
+    load(*held, keys, values, stride, from, to);
   }
   auto place = [&](int query) { return (long long)(first + query / GROUP) * HEADS + kv * GROUP + query % GROUP; };
   const long long start = (long long)part * samples * HEADS;
-  for (int tile = 0; tile < queries; tile += 16) {
-    uint4 low[STEPS], high[STEPS];
-    const uint4* lowFrom = (const uint4*)(q + place(min(tile + group, queries - 1)) * HEAD_DIM) + quarter;
-    const uint4* highFrom = (const uint4*)(q + place(min(tile + group + 8, queries - 1)) * HEAD_DIM) + quarter;
-    for (int s = 0; s < STEPS; s++) {
-      low[s] = lowFrom[4 * s];
-      high[s] = highFrom[4 * s];
+  for (int query = 0; query < queries; query += 32) {
+    for (int i = threadIdx.x; i < 32 * (HEAD_DIM / 8); i += THREADS) {
+      const int row = i / (HEAD_DIM / 8), word = i % (HEAD_DIM / 8);
+      copyAsync16(&held->queries[row * KEY_STRIDE + word], q + place(min(query + row, queries - 1)) * HEAD_DIM + word * 8);
     }
+    copyAsyncCommit();
     Seen seen;
     begin(seen);
+    // A half without queries of its own waits for the other.
+    const bool looks = query + half * 16 < queries;
     for (int key = from; key < to; key += BLOCK_KEYS) {
       // What one block of keys holds is loaded once for all queries.
-      if (key > from || (tile > 0 && to - from > BLOCK_KEYS)) {
+      if (key > from || (query > 0 && to - from > BLOCK_KEYS)) {
         __syncthreads();
-        load(*loaded, keys, values, stride, key, to);
+        load(*held, keys, values, stride, key, to);
       }
       copyAsyncWait<0>();
       __syncthreads();
-      if (key + warp * KEYS < to) lookAt(seen, low, high, *loaded, min(to - key, BLOCK_KEYS));
+      if (looks && key + warp * KEYS < to) lookAt(seen, *held, half, warp * KEYS, min(to - key, BLOCK_KEYS));
     }
-    join(joined, seen);
-    for (int i = threadIdx.x; i < 16 * HEAD_DIM; i += WARPS * 32) {
-      const int query = tile + i / HEAD_DIM;
-      if (query < queries)
-        mixed[(start + place(query)) * HEAD_DIM + i % HEAD_DIM] = joined.mixed[i / HEAD_DIM][i % HEAD_DIM];
+    join(held->joined[half], seen, warp);
+    for (int i = threadIdx.x; i < 32 * HEAD_DIM; i += THREADS) {
+      const int row = i / HEAD_DIM;
+      if (query + row < queries)
+        mixed[(start + place(query + row)) * HEAD_DIM + i % HEAD_DIM] = held->joined[row / 16].mixed[row % 16][i % HEAD_DIM];
     }
-    const int query = tile + threadIdx.x;
-    if (threadIdx.x < 16 && query < queries) {
-      float* out = stats + (start + place(query)) * 2;
-      out[0] = joined.most[threadIdx.x];
-      out[1] = joined.sum[threadIdx.x];
+    if (threadIdx.x < 32 && query + (int)threadIdx.x < queries) {
+      const Joined& joined = held->joined[threadIdx.x / 16];
+      float* out = stats + (start + place(query + threadIdx.x)) * 2;
+      out[0] = joined.most[threadIdx.x % 16];
+      out[1] = joined.sum[threadIdx.x % 16];
     }
     __syncthreads();
   }
@@ -252,12 +255,12 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
 }
 
 // What `look` left, joined: out [samples, HEADS, HEAD_DIM]. A warp for each head of a sample; parts are less than 32.
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(KEY_WARPS * 32)
 settle(const float* mixed, const float* stats, const int* promptOf, const int* promptLengths, int parts, int each,
        int samples, unsigned short* out) {
   constexpr int EACH = HEAD_DIM / 32;
   waitForPrevious();
-  const int lane = threadIdx.x & 31, head = blockIdx.x * WARPS + (threadIdx.x >> 5);
+  const int lane = threadIdx.x & 31, head = blockIdx.x * KEY_WARPS + (threadIdx.x >> 5);
   if (head >= samples * HEADS) return;
   const int prompt = promptOf[head / HEADS];
   const int count = (promptLengths[prompt] + each - 1) / each;

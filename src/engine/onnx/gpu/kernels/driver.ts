@@ -7,13 +7,15 @@ import { loadKoffi } from '../../native.ts'
 import { type Launch, prelude, sourceOf, type Unit, unitKey } from './launch.ts'
 import type { DeviceSizes } from './step.ts'
 
-/** What steps need of a device. */
+/** What steps and operators need of a device. */
 export interface KernelDriver {
   sizes: DeviceSizes
   /** Compiles what is not yet; on another thread. @throws Error with the compiler's words. */
   compile(units: readonly Unit[]): Promise<void>
   /** Records launches of compiled units, which run in their order. */
   record(launches: readonly Launch[]): Recorded
+  /** Launches at once, on a stream that others use too: each begins when all before it has ended. */
+  launch(launches: readonly Launch[], stream: bigint): void
 }
 
 export interface Driver extends KernelDriver {
@@ -173,12 +175,12 @@ function open(): Driver {
   const base = koffi.address(block)
   const view = new DataView(koffi.view(block, LAYOUT.size))
   const streamAddress = koffi.address(stream)
-  const launch = (one: Launch) => {
+  const launch = (one: Launch, on: bigint, overlapping: boolean) => {
     const sizes = [...one.grid, one.threads, 1, 1, one.shared ?? 0]
     for (const [i, size] of sizes.entries()) view.setUint32(4 * i, size, true)
-    view.setBigUint64(32, streamAddress, true)
+    view.setBigUint64(32, on, true)
     view.setBigUint64(40, base + BigInt(LAYOUT.attribute), true)
-    view.setUint32(48, 1, true)
+    view.setUint32(48, overlapping ? 1 : 0, true)
     view.setInt32(LAYOUT.attribute, PROGRAMMATIC_SERIALIZATION, true)
     view.setInt32(LAYOUT.attribute + 8, 1, true)
     one.arguments.forEach((argument, i) => {
@@ -211,7 +213,7 @@ function open(): Driver {
       beginCapture(stream, RELAXED_CAPTURE)
       const graph = [null]
       try {
-        for (const one of launches) launch(one)
+        for (const one of launches) launch(one, streamAddress, true)
       } finally {
         endCapture(stream, graph)
       }
@@ -222,6 +224,9 @@ function open(): Driver {
         wait: () => synchronize(stream),
         dispose: () => destroyExec(exec),
       }
+    },
+    launch(launches, stream) {
+      for (const one of launches) launch(one, stream, false)
     },
     allocate: (bytes) => BigInt(allocate(bytes) as number | bigint),
     free: (pointer) => freeMemory(pointer),

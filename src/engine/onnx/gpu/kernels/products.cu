@@ -41,9 +41,9 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
     high = (const uint4*)((KIND == GATED ? up : weight) + second * inner) + from * 4 + quarter;
   };
   int askedTile = firstTile, askedChunk = 0, slot = 0;
-  if (askedTile < tiles) aim(askedTile);
+  aim(askedTile);
   auto ask = [&](int into) {
-    if (askedTile < tiles) {
+    if (askedTile < tiles || askedTile == firstTile) {
       copyAsync16(ring + into * 64, low + askedChunk * 4);
       copyAsync16(ring + into * 64 + 32, high + askedChunk * 4);
       if (++askedChunk == count) {
@@ -58,21 +58,33 @@ __device__ __forceinline__ void product(const unsigned short* __restrict__ x, in
   for (int a = 0; a < AHEAD; a++) ask(a);
   waitForPrevious();
   uint4* held = shared + WARPS * AHEAD * 64;
-  for (int at = threadIdx.x; at < TILES * 8 * count * 4; at += WARPS * 32) {
-    const int row = at / (count * 4), word = at % (count * 4);
-    const long long source = min(firstRow + row, rows - 1);
-    copyAsync16(held + row * stride + word, (const uint4*)(x + source * inner) + from * 4 + word);
+  // Of a long row the first quarter is waited for alone, and the others while it is multiplied.
+  const int pieces = count >= 4 * AHEAD ? 4 : 1;
+  for (int p = 0; p < 4; p++) {
+    const int start = count * p / pieces, words = (count * (p + 1) / pieces - start) * 4;
+    if (p < pieces)
+      for (int at = threadIdx.x; at < TILES * 8 * words; at += WARPS * 32) {
+        const int row = at / words, word = start * 4 + at % words;
+        const long long source = min(firstRow + row, rows - 1);
+        copyAsync16(held + row * stride + word, (const uint4*)(x + source * inner) + from * 4 + word);
+      }
+    copyAsyncCommit();
   }
-  copyAsyncCommit();
-  copyAsyncWait<0>();
+  copyAsyncWait<3>();
   __syncthreads();
   letNextBegin();
   const uint4* mine = held + group * stride + quarter;
 
-  for (int tile = firstTile; tile < tiles; tile += step) {
+  // A warp too many goes along with the first tile, whose rows are waited for by all.
+  int piece = 1;
+  for (int tile = firstTile; tile < tiles || tile == firstTile; tile += step) {
     float sums[TILES][4] = {};
     for (int chunk = 0; chunk < count; chunk++) {
       copyAsyncWait<AHEAD - 1>();
+      if (piece < pieces && chunk == count * piece / pieces) {
+        __syncthreads();
+        piece++;
+      }
       const uint4 first = ring[slot * 64], second = ring[slot * 64 + 32];
       uint4 v[TILES];
 #pragma unroll

@@ -39,7 +39,8 @@ export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }:
 /** Rows of x that a block keeps sums of, at most. */
 const MOST_ROWS = 64
 /** Threads of a block of attention, of rows, of draws. */
-const ATTENTION_WARPS = 4
+/** Warps that share the keys of a block of attention; as many again take other queries. */
+const KEY_WARPS = 4
 const ROW_THREADS = 256
 const DRAW_THREADS = 512
 /** Blocks that share a row of logits. */
@@ -138,7 +139,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const { layers, heads, kvHeads, headDim, hiddenSize, intermediateSize, vocabSize, rmsNormEps } = config
   const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
-  const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, WARPS: ATTENTION_WARPS, PIECES }
+  const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
   const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
@@ -163,11 +164,14 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   for (const cut of Object.values(cuts)) productUnit(cut)
 
   // A block of prompts' attention takes so many keys: few parts, that joining them takes little.
-  const block = ATTENTION_WARPS * KEYS
+  const block = KEY_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
-  // Keys and values of a block, in rows of a word more than they have.
-  const loadedBytes = WORD * (block * (headDim / 8 + 1) + headDim * (block / 8 + 1))
+  // Keys and values of a block and two tiles of queries, in rows of four words more than they have, and what is joined
+  // (attention.cu: Shared).
+  const sharedRow = headDim / 8 + 4
+  const joined = 16 * (headDim + 8) + 32 + 2 * 16 * KEY_WARPS
+  const lookBytes = WORD * ((block + 32) * sharedRow + headDim * (block / 8 + 4)) + 4 * 2 * joined
 
   const partsSize =
     samples * Math.max(cuts.qkv.parts * wide, cuts.o.parts * hiddenSize, cuts.down.parts * hiddenSize)
@@ -268,7 +272,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
         addNorm(layer === 0 ? 0 : cuts.down.parts, `${prefix}.input_layernorm`)
         const bias = biased ? fused('self_attn.qkv.bias') : nothing
         multiply('parts', cuts.qkv, ['normed', hiddenSize], [fused('self_attn.qkv.weight')], ['parts', wide])
-        launch('turn', [samples, Math.ceil((heads + 2 * kvHeads) / 4), 1], 128, [
+        launch('turn', [samples, 1, 1], DRAW_THREADS, [
           ...[
             at('parts'),
             int(cuts.qkv.parts),
@@ -284,16 +288,16 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
         launch(
           'look',
           [(promptParts * prompts + samples) * kvHeads, 1, 1],
-          32 * ATTENTION_WARPS,
+          64 * KEY_WARPS,
           [
             ...[at('q'), at(`prompt ${cacheKey(layer)}`), at(`prompt ${cacheValue(layer)}`), int(time)],
             ...[at('promptLengths'), at('firstSamples'), int(prompts), int(promptParts), int(each)],
             ...[at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), int(samples)],
             ...[at('mixed'), at('stats')],
           ],
-          loadedBytes,
+          lookBytes,
         )
-        launch('settle', [Math.ceil((samples * heads) / ATTENTION_WARPS), 1, 1], 32 * ATTENTION_WARPS, [
+        launch('settle', [Math.ceil((samples * heads) / KEY_WARPS), 1, 1], 32 * KEY_WARPS, [
           ...[at('mixed'), at('stats'), at('promptOf'), at('promptLengths'), int(promptParts), int(each)],
           ...[int(samples), at('attended')],
         ])
