@@ -10,7 +10,7 @@ export interface Unit {
   defines: Readonly<Record<string, number>>
 }
 
-export type Source = 'products' | 'rows' | 'attention' | 'draw'
+export type Source = 'products' | 'rows' | 'attention' | 'draw' | 'packedAttention'
 
 export interface Launch {
   unit: Unit
