@@ -21,6 +21,7 @@ import { scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
+import { fitsPackedAttention, packedAttentionOperators } from './kernels/packedAttention.ts'
 import { unfit } from './kernels/step.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
@@ -47,15 +48,19 @@ export async function openGpuLane(
     frugal: FRUGAL,
     namesSizes: true,
     kernels,
+    tiles: driver !== null && fitsPackedAttention(config, driver.sizes),
   }
   const memory = openMemory(provider, options.threads, driver)
+  const operators = driver !== null && target.tiles ? packedAttentionOperators(config, driver.sizes) : []
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options
   const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, driver })
   const sums = new Map<number, [Tensors, Tensors]>()
   const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
-    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target))
+    memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target), {
+      operators,
+    })
 
   /** Sums of gradients as a batch finds them, and as it leaves them. */
   const sumsOf = async (
@@ -91,8 +96,10 @@ export async function openGpuLane(
     },
     async score(job) {
       const { adapter } = job
-      const scoring = await memory.program(adapter ? named('score', adapter) : 'score', () =>
-        sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+      const scoring = await memory.program(
+        adapter ? named('score', adapter) : 'score',
+        () => sequenceProgram(config, { adapter, trained: 'none', folded: !plain }, target),
+        { operators },
       )
       const overlay = adapters.overlayOf(job)
       const run = async (inputs: Values, targets: number) => {
