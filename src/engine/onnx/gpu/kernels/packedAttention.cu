@@ -16,6 +16,10 @@
 #define TILE 64
 #define PADDING 0xffffffffu
 #define LOG2E 1.44269504f
+// Two halves.
+#define ONES 0x3c003c00u
+// How far a power of two may reach above the greatest before, until sums are made less instead: halves hold more.
+#define REACH 8.0f
 
 __device__ __forceinline__ uint2 joined(uint2 a, uint2 b) { return make_uint2(min(a.x, b.x), max(a.y, b.y)); }
 
@@ -37,10 +41,16 @@ __device__ __forceinline__ bool seesAll(uint2 queries, uint2 keys) {
 // Begins to load rows from `first` on. The last row stands for those behind it, which nobody sees.
 template <int ROWS, int THREADS>
 __device__ __forceinline__ void load(unsigned short* to, const unsigned short* from, int step, int first, int time) {
+  constexpr int COPIES = ROWS * WORDS / THREADS;
+  static_assert(ROWS * WORDS % THREADS == 0, "every thread loads as much");
 #pragma unroll
-  for (int i = threadIdx.x; i < ROWS * WORDS; i += THREADS) {
-    const int row = i / WORDS, word = i % WORDS;
-    copyAsync16(to + row * STRIDE + word * 8, from + (long long)min(first + row, time - 1) * step + word * 8);
+  for (int n = 0; n < COPIES; n++) {
+    // Where threads are so many rows, each goes down a column.
+    constexpr bool columns = THREADS % WORDS == 0;
+    const int i = threadIdx.x + n * THREADS;
+    const int row = columns ? threadIdx.x / WORDS + n * (THREADS / WORDS) : i / WORDS;
+    const int word = columns ? threadIdx.x % WORDS : i % WORDS;
+    copyAsync16(to + row * STRIDE + word * 8, from + min(first + row, time - 1) * step + word * 8);
   }
 }
 
@@ -74,9 +84,11 @@ __device__ __forceinline__ void dot(float (&sums)[M][N][4], const unsigned short
   }
 }
 
-// Adds 8 * N rows of `b` in the given shares, [16 * M, 8 * N], which go from products' results to operands as they are.
-template <int M, int N>
-__device__ __forceinline__ void mix(float (&sums)[M][WORDS][4], const float (&shares)[M][N][4], const unsigned short* b) {
+// Adds 8 * N rows of `b` in the given shares, [16 * M, 8 * N], which go from products' results to operands as they are. With
+// SUMMED the shares are added to `whole` too, as a product with ones: in every column, of which the even ones count.
+template <bool SUMMED, int M, int N>
+__device__ __forceinline__ void mix(float (&sums)[M][WORDS][4], float (&whole)[M][4], const float (&shares)[M][N][4],
+                                    const unsigned short* b) {
   const int lane = threadIdx.x & 31;
   b += (lane & 15) * STRIDE + (lane >> 4) * 8;
 #pragma unroll
@@ -87,6 +99,9 @@ __device__ __forceinline__ void mix(float (&sums)[M][WORDS][4], const float (&sh
 #pragma unroll
       for (int i = 0; i < 4; i++)
         left[m][i] = toHalf2(shares[m][t + i / 2][i % 2 * 2], shares[m][t + i / 2][i % 2 * 2 + 1]);
+    if (SUMMED)
+#pragma unroll
+      for (int m = 0; m < M; m++) mma(whole[m], left[m], {ONES, ONES});
 #pragma unroll
     for (int n = 0; n < WORDS; n += 2) {
       unsigned right[4];
@@ -98,6 +113,12 @@ __device__ __forceinline__ void mix(float (&sums)[M][WORDS][4], const float (&sh
       }
     }
   }
+}
+
+template <int M, int N>
+__device__ __forceinline__ void mix(float (&sums)[M][WORDS][4], const float (&shares)[M][N][4], const unsigned short* b) {
+  float none[M][4];
+  mix<false>(sums, none, shares, b);
 }
 
 template <int M>
@@ -193,7 +214,7 @@ __device__ __forceinline__ void hide(float (&scores)[2][N][4], const int* segmen
       for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++)
-          if (column > query + m * 16 + h * 8 + group || (segment != 0 && segment != own[m][h]))
+          if ((column > query + m * 16 + h * 8 + group) | ((segment != 0) & (segment != own[m][h])))
             scores[m][n][2 * h + c] = -INFINITY;
     }
 }
@@ -229,15 +250,11 @@ packed_attention(const unsigned short* q, const unsigned short* k, const unsigne
   };
   int key = seen.from(0), stage = 0;
   ask(key, 0);
-  float out[2][WORDS][4], most[2][2], sum[2][2];
+  // Powers are those of scores less `base`, which stays where it is while they are not much above it.
+  float out[2][WORDS][4], base[2][2], sum[2][4] = {};
   clear(out);
 #pragma unroll
-  for (int m = 0; m < 2; m++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      most[m][h] = -INFINITY;
-      sum[m][h] = 0;
-    }
+  for (int m = 0; m < 2; m++) base[m][0] = base[m][1] = -INFINITY;
   while (key < seen.end) {
     const int next = seen.after(key);
     copyAsyncWait<0>();
@@ -247,36 +264,49 @@ packed_attention(const unsigned short* q, const unsigned short* k, const unsigne
       float scores[2][TILE / 8][4];
       dot(scores, forward->queries + warp * 32 * STRIDE, forward->stages[stage].keys);
       if (key + TILE > mine + 1 || !seesAll(seen.queries, seen.ranges[key / TILE])) hide(scores, segments, time, mine, key);
+      float most[2][2];
+      bool grows = false;
 #pragma unroll
       for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          float now = most[m][h];
+          float now = -INFINITY;
 #pragma unroll
           for (int n = 0; n < TILE / 8; n++) now = fmaxf(now, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
           now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, 1));
-          now = fmaxf(now, __shfl_xor_sync(0xffffffff, now, 2));
-          // A row may see nothing of its first tiles.
-          const float base = now == -INFINITY ? 0.0f : now * scale;
-          const float fading = powerOf2(most[m][h] * scale - base);
-          most[m][h] = now;
-          float added = 0;
+          most[m][h] = fmaxf(now, __shfl_xor_sync(0xffffffff, now, 2));
+          grows |= most[m][h] * scale > base[m][h] + REACH;
+        }
+      if (__any_sync(0xffffffff, grows))
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+          for (int h = 0; h < 2; h++) {
+            const float now = fmaxf(base[m][h], most[m][h] * scale);
+            // A row may see nothing of its first tiles.
+            const float fading = now == -INFINITY ? 1.0f : powerOf2(base[m][h] - now);
+            base[m][h] = now;
+            sum[m][2 * h] *= fading;
+#pragma unroll
+            for (int n = 0; n < WORDS; n++) {
+              out[m][n][2 * h] *= fading;
+              out[m][n][2 * h + 1] *= fading;
+            }
+          }
+#pragma unroll
+      for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const float off = base[m][h] == -INFINITY ? 0.0f : base[m][h];
 #pragma unroll
           for (int n = 0; n < TILE / 8; n++)
 #pragma unroll
             for (int c = 0; c < 2; c++) {
               float& score = scores[m][n][2 * h + c];
-              score = powerOf2(score * scale - base);
-              added += score;
+              score = powerOf2(score * scale - off);
             }
-          sum[m][h] = sum[m][h] * fading + added;
-#pragma unroll
-          for (int n = 0; n < WORDS; n++) {
-            out[m][n][2 * h] *= fading;
-            out[m][n][2 * h + 1] *= fading;
-          }
         }
-      mix(out, scores, forward->stages[stage].values);
+      mix<true>(out, sum, scores, forward->stages[stage].values);
     }
     key = next;
     stage ^= 1;
@@ -287,14 +317,12 @@ packed_attention(const unsigned short* q, const unsigned short* k, const unsigne
   for (int m = 0; m < 2; m++)
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      float whole = sum[m][h];
-      whole += __shfl_xor_sync(0xffffffff, whole, 1);
-      whole += __shfl_xor_sync(0xffffffff, whole, 2);
+      const float whole = sum[m][2 * h];
       // Whole blocks of padding have seen nothing.
       inverse[m][h] = whole > 0 ? 1 / whole : 0.0f;
       const int query = mine + m * 16 + h * 8 + group;
       if ((lane & 3) == 0 && query < time)
-        sums[((long long)row * HEADS + head) * time + query] = whole > 0 ? most[m][h] * scale + __log2f(whole) : 0.0f;
+        sums[((long long)row * HEADS + head) * time + query] = whole > 0 ? base[m][h] + __log2f(whole) : 0.0f;
     }
   store(mixed + start * step + head * HEAD_DIM, step, mine, time, out, inverse, forward->queries + warp * 32 * STRIDE);
 }
@@ -495,7 +523,7 @@ packed_attention_keys(const unsigned short* gradient, const unsigned short* q, c
               const int column = query + some + n * 8 + quarter * 2 + c, segment = segments[min(column, time - 1)];
 #pragma unroll
               for (int h = 0; h < 2; h++)
-                if (mine + h * 8 + group > column || column >= time || (own[h] != 0 && segment != own[h]))
+                if ((mine + h * 8 + group > column) | (column >= time) | ((own[h] != 0) & (segment != own[h])))
                   shares[0][n][2 * h + c] = -INFINITY;
             }
         }

@@ -21,6 +21,8 @@ interface Case extends Heads {
   rows: number[][]
   device?: DeviceSizes
   backwards?: boolean
+  /** How far queries are from normal: far ones look at few keys, and find greater scores later on. */
+  far?: number
 }
 const cases: Case[] = [
   {
@@ -32,6 +34,12 @@ const cases: Case[] = [
     name: 'a prompt alone',
     ...{ heads: 2, kvHeads: 2, headDim: 64 },
     rows: [segmentsOf(128, 128)],
+  },
+  {
+    name: 'scores far apart',
+    ...{ heads: 2, kvHeads: 1, headDim: 64 },
+    rows: [segmentsOf(330, 200, 50, 80)],
+    far: 12,
   },
   {
     name: 'completions of which others see nothing, and padding, in two rows',
@@ -120,19 +128,19 @@ function reference({ heads, kvHeads, headDim, rows }: Case, { q, k, v, gradient 
 
 describe.skipIf(!hasCompiler())('attention of packed sequences by kernels', () => {
   it.each(cases)('gives mixed values and gradients: $name', async (made) => {
-    const { heads, kvHeads, headDim, rows, backwards = false } = made
+    const { heads, kvHeads, headDim, rows, backwards = false, far = 1 } = made
     const operators = packedAttentionOperators(made, made.device ?? device)
     const kernels = await compileForHost(sourceOf(operators[0].unit))
     const [batch, time] = [rows.length, rows[0].length]
     const stream = random('packed attention', made.name)
     const wide = [batch, time, heads * headDim]
     const narrow = [batch, time, kvHeads * headDim]
-    const drawn = (dims: number[]) =>
+    const drawn = (dims: number[], by = 1) =>
       halves(
         dims.reduce((product, n) => product * n),
-        () => stream.normal(),
+        () => by * stream.normal(),
       )
-    const [q, k, v, gradient] = [drawn(wide), drawn(narrow), drawn(narrow), drawn(wide)]
+    const [q, k, v, gradient] = [drawn(wide, far), drawn(narrow), drawn(narrow), drawn(wide)]
     const padding = rows.flat().map((segment) => segment < 0)
     // Nothing is asked of it.
     padding.forEach((empty, t) => {
