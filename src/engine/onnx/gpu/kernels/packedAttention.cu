@@ -84,6 +84,29 @@ __device__ __forceinline__ void dot(float (&sums)[M][N][4], const unsigned short
   }
 }
 
+// Two such products at a time, of 16 rows each that are held as operands.
+template <int N>
+__device__ __forceinline__ void dotHeld(float (&first)[1][N][4], const unsigned (&a)[STEPS][4], const unsigned short* b,
+                                        float (&second)[1][N][4], const unsigned (&c)[STEPS][4], const unsigned short* d) {
+  const int lane = threadIdx.x & 31, at = ((lane & 7) + (lane >> 4) * 8) * STRIDE + (lane >> 3 & 1) * 8;
+#pragma unroll
+  for (int n = 0; n < N; n++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) first[0][n][i] = second[0][n][i] = 0;
+#pragma unroll
+  for (int s = 0; s < STEPS; s++)
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      unsigned right[4];
+      ldmatrix4(right, b + at + n * 8 * STRIDE + s * 16);
+      mma(first[0][n], a[s], {right[0], right[1]});
+      mma(first[0][n + 1], a[s], {right[2], right[3]});
+      ldmatrix4(right, d + at + n * 8 * STRIDE + s * 16);
+      mma(second[0][n], c[s], {right[0], right[1]});
+      mma(second[0][n + 1], c[s], {right[2], right[3]});
+    }
+}
+
 // Adds 8 * N rows of `b` in the given shares, [16 * M, 8 * N], which go from products' results to operands as they are. With
 // SUMMED the shares are added to `whole` too, as a product with ones: in every column, of which the even ones count.
 template <bool SUMMED, int M, int N>
@@ -491,6 +514,16 @@ packed_attention_keys(const unsigned short* gradient, const unsigned short* q, c
   int head = firstTile < tiles ? kv * GROUP + GROUP * part / parts : endHead, tile = firstTile, stage = 0;
   float ahead = ask(head, tile, 0);
   if (which < 2) keysBackward->stages[0].rows[which][at] = ahead;
+  copyAsyncWait<0>();
+  __syncthreads();
+  // The warp's keys and values.
+  unsigned held[2][STEPS][4];
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+      ldmatrix4(held[i][s], (i == 0 ? keysBackward->keys : keysBackward->values) + (warp * 16 + (lane & 15)) * STRIDE +
+                                (lane >> 4) * 8 + s * 16);
   float ofKeys[1][WORDS][4], ofValues[1][WORDS][4];
   clear(ofKeys);
   clear(ofValues);
@@ -510,8 +543,7 @@ packed_attention_keys(const unsigned short* gradient, const unsigned short* q, c
 #pragma unroll 1
       for (int some = 0; some < TILE; some += AT_ONCE) {
         float shares[1][AT_ONCE / 8][4], changes[1][AT_ONCE / 8][4];
-        dot(shares, keysBackward->keys + warp * 16 * STRIDE, now.queries + some * STRIDE);
-        dot(changes, keysBackward->values + warp * 16 * STRIDE, now.gradients + some * STRIDE);
+        dotHeld(shares, held[0], now.queries + some * STRIDE, changes, held[1], now.gradients + some * STRIDE);
         if (!whole) {
           int own[2];
 #pragma unroll
