@@ -7,6 +7,7 @@ import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/folder.ts'
 import * as fused from '../graph/fused.ts'
 import * as ops from '../graph/ops.ts'
+import * as packed from '../graph/packed.ts'
 import { adaptedProduct, blockedAttention, widenedProduct } from '../graph/recompute.ts'
 import { constant, type DType, input, type Shape, type Tensor } from '../graph/tensor.ts'
 
@@ -315,6 +316,24 @@ export function blockAttention(
   )
 }
 
+/** The same of packed rows by operators of our own, in halves; `segments` as `segmentMask` has them. */
+export function packedAttention(
+  { heads }: ModelConfig,
+  tables: RotaryTables,
+  positions: Tensor,
+  segments: Tensor,
+): Attention {
+  const row = { segments, ranges: packed.segmentRanges(segments) }
+  return (q, k, v) => {
+    const [query, key] = [q, k].map((x) => rotated(x, positions, tables))
+    return packed.packedAttention(query, key, v, row, heads)
+  }
+}
+
+function rotated(x: Tensor, positions: Tensor, { cos, sin }: RotaryTables): Tensor {
+  return ops.rotary(x, positions, ops.cast(cos, x.dtype), ops.cast(sin, x.dtype))
+}
+
 /**
  * Attention by `mix`, given rotated queries [batch, kvHeads, heads to a key-value head, time, headDim], rotated keys, and
  * values [batch, kvHeads, time, headDim]; the result has the queries' shape.
@@ -329,8 +348,7 @@ function wholeAttention(
   const { heads, kvHeads, headDim } = config
   return (q, k, v, layer) => {
     const [batch, time] = q.shape
-    const rotate = (x: Tensor) =>
-      ops.rotary(x, positions, ops.cast(tables.cos, x.dtype), ops.cast(tables.sin, x.dtype))
+    const rotate = (x: Tensor) => rotated(x, positions, tables)
     const split = ops.reshape(rotate(q), [batch, time, kvHeads, heads / kvHeads, headDim])
     const query = ops.transpose(split, [0, 2, 3, 1, 4])
     const [key, value] = [byHead(config, rotate(k)), byHead(config, v)]

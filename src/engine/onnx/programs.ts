@@ -49,6 +49,8 @@ export interface Target extends EmitOptions {
    * and so do the prompts' caches, which samples share. In halves, scoring and training have operators made of them.
    */
   kernels?: boolean
+  /** In halves: attention of scoring and training is an operator of our own, by tiles, instead of by blocks. */
+  tiles?: boolean
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */
@@ -126,16 +128,20 @@ export function sequenceGraph(
   const fuses = fusesPasses(target)
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
   // the values.
-  const attention = blocks
-    ? model.blockAttention(
-        config,
-        tables,
-        positions,
-        model.blockMasks(segments, order, blocks, computed),
-        undefined,
-        frugal === undefined,
-      )
-    : model.fullAttention(config, tables, positions, model.segmentMask({ segments, order }))
+  const blocked = (blocks: number) =>
+    model.blockAttention(
+      config,
+      tables,
+      positions,
+      model.blockMasks(segments, order, blocks, computed),
+      undefined,
+      frugal === undefined,
+    )
+  const attention = target.tiles
+    ? model.packedAttention(config, tables, positions, segments)
+    : blocks
+      ? blocked(blocks)
+      : model.fullAttention(config, tables, positions, model.segmentMask({ segments, order }))
   const hidden = model.hiddenStates(
     config,
     weight,

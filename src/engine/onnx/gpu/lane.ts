@@ -21,6 +21,7 @@ import { scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
+import { fitsPackedAttention, packedAttentionOperators } from './kernels/packedAttention.ts'
 import { unfit } from './kernels/step.ts'
 import { trainingOperators } from './kernels/training.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
@@ -48,9 +49,16 @@ export async function openGpuLane(
     frugal: FRUGAL,
     namesSizes: true,
     kernels,
+    tiles: driver !== null && fitsPackedAttention(config, driver.sizes),
   }
   const memory = openMemory(provider, options.threads, driver)
-  const operators = kernels ? trainingOperators(config) : []
+  const operators =
+    driver === null
+      ? []
+      : [
+          ...trainingOperators(config),
+          ...(target.tiles ? packedAttentionOperators(config, driver.sizes) : []),
+        ]
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options

@@ -33,13 +33,26 @@ __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four 8 x 8 matrices from shared memory, of which each lane gives the place of a row: a lane gets two halves of each, of
-// row lane / 4, as `mma` takes them.
+// Four matrices [8, 8] of halves from shared memory, as fragments: lane 8 * m + i gives the address of matrix m's row i. A
+// lane gets two halves of each, of row lane / 4; transposed, of column lane / 4.
 __device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"((unsigned)__cvta_generic_to_shared(row))
                : "memory");
+}
+__device__ __forceinline__ void ldmatrix4Transposed(unsigned (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"((unsigned)__cvta_generic_to_shared(row))
+               : "memory");
+}
+
+// 2^x in one instruction, which takes what is tiny for nothing.
+__device__ __forceinline__ float powerOf2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
 }
 
 // 16 bytes from device to shared memory, in the background: what was begun before a commit has come with the wait for it.

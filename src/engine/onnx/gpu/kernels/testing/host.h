@@ -231,6 +231,7 @@ inline float __expf(float x) { return expf(x); }
 inline float __logf(float x) { return logf(x); }
 inline float __log2f(float x) { return log2f(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+inline float powerOf2(float x) { return exp2f(x); }
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 inline bool isnan(float x) { return __builtin_isnan(x); }
 inline bool isinf(float x) { return __builtin_isinf(x); }
