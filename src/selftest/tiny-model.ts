@@ -8,7 +8,7 @@ import { tokenizerFiles, trainBpe } from '../tokens/bpe.ts'
 
 const specials = { pad: '<|pad|>', startOfTurn: '<|im_start|>', endOfTurn: '<|im_end|>' }
 
-/** Writes the checkpoint, of some 20,000 weights; the same seed gives the same bytes. */
+/** Writes the checkpoint, of some 30,000 weights; the same seed gives the same bytes. */
 export async function writeTinyModel(folder: string, seed: number): Promise<void> {
   await makeFolder(folder)
   const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, Object.values(specials))
@@ -19,8 +19,9 @@ export async function writeTinyModel(folder: string, seed: number): Promise<void
     layers: 2,
     heads: 2,
     kvHeads: 1,
-    headDim: 16,
-    intermediateSize: 48,
+    // As our own kernels on CUDA want them, so that these are checked too.
+    headDim: 32,
+    intermediateSize: 64,
     rmsNormEps: 1e-6,
     ropeTheta: 10_000,
     ropeScaling: null,
