@@ -117,7 +117,8 @@ const LIFT = 8
 /**
  * Log-probability of each row's target under softmax(hidden weight^T / temperature): [rows], by `chunks` of rows, which
  * divide them. hidden [rows, n], weight [vocabulary, n], and where it is there transposed, [n, vocabulary]; targets [rows].
- * Differentiated with respect to `hidden` alone. `fused`: in halves, by operators of our own.
+ * Differentiated with respect to `hidden` alone. `fused`: in halves, by operators of our own, of which logits are kept for
+ * backward: a third of what a chunk in single precision takes, with all that is computed from it, and a product less.
  */
 export function chunkedLogprobs(
   hidden: Tensor,
@@ -127,7 +128,7 @@ export function chunkedLogprobs(
   chunks: number,
   fused = false,
 ): Tensor {
-  const [rows, size] = hidden.shape
+  const [rows] = hidden.shape
   const wide = ops.cast(weight, hidden.dtype)
   const product = (x: Tensor) =>
     transposed === null
@@ -136,26 +137,25 @@ export function chunkedLogprobs(
   const logits = (x: Tensor) => ops.cast(product(x), 'float32')
   const hiddenParts = ops.parts(hidden, 0, chunks)
   const targetParts = ops.parts(targets, 0, chunks)
-  const forward = hiddenParts.map((part, c): { logprobs: Tensor; logSums?: Tensor } =>
-    fused
-      ? targetLogprobs(product(part), targetParts[c], temperature)
-      : { logprobs: ops.pick(ops.logSoftmax(ops.div(logits(part), temperature)), targetParts[c]) },
-  )
-  const logprobs = forward.map((part) => part.logprobs)
-  return differentiatedAs(ops.concat(logprobs, 0, rows), [hidden], (gradient) => {
-    const lift = hidden.dtype === 'float16' ? LIFT : 0
-    const shares = (c: number): Tensor => {
-      const { logSums } = forward[c]
-      if (logSums !== undefined) {
-        const another = ops.reshape(hiddenParts[c], [1, ...hiddenParts[c].shape])
-        return liftedShares(product(another), logSums, temperature, lift)
-      }
-      const cooled = ops.div(ops.cast(hiddenParts[c], 'float32'), temperature)
+  const lift = hidden.dtype === 'float16' ? LIFT : 0
+  const forward = hiddenParts.map((part, c) => {
+    if (fused) {
+      const kept = product(part)
+      const { logprobs, logSums } = targetLogprobs(kept, targetParts[c], temperature)
+      return { logprobs, shares: () => liftedShares(kept, logSums, temperature, lift) }
+    }
+    const shares = () => {
+      const cooled = ops.div(ops.cast(part, 'float32'), temperature)
       const all = ops.softmax(logits(ops.cast(cooled, hidden.dtype)))
       return ops.cast(ops.mul(all, 2 ** lift), wide.dtype)
     }
+    const logprobs = ops.pick(ops.logSoftmax(ops.div(logits(part), temperature)), targetParts[c])
+    return { logprobs, shares }
+  })
+  const logprobs = forward.map((part) => part.logprobs)
+  return differentiatedAs(ops.concat(logprobs, 0, rows), [hidden], (gradient) => {
     const found = ops.parts(gradient, 0, chunks).map((g, c) => {
-      const lifted = ops.reshape(ops.matmul(shares(c), wide), [g.shape[0], size])
+      const lifted = ops.matmul(forward[c].shares(), wide)
       const mean = ops.div(ops.cast(lifted, 'float32'), 2 ** lift)
       const chosen = ops.cast(ops.gather(weight, targetParts[c]), 'float32')
       const pull = ops.reshape(ops.div(g, temperature), [g.shape[0], 1])

@@ -67,7 +67,8 @@ export function gpuLimits(
   const perLayer =
     8 * hiddenSize +
     wide * (2 * hiddenSize + 3 * heads * headDim + 4 * kvHeads * headDim + 4 * intermediateSize)
-  // At work are the scores of a block and what is computed from them, or a chunk's logits.
+  // At work are the scores of a block and what is computed from them, or a chunk's logits; by our own kernels all logits in
+  // halves, which are fewer bytes.
   const atWork = (length: number) =>
     Math.max((8 * wide * heads * length ** 2) / FRUGAL.blocks, (6 * 4 * length * vocabSize) / FRUGAL.chunks)
   // WebGPU binds no buffer beyond a limit.
