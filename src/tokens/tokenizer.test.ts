@@ -65,6 +65,17 @@ describe.each([
     for (const { text, ids } of golden.decode) expect(tokenizer.decode(ids)).toBe(text)
   })
 
+  test('encodes alike what it has met before, and after more pieces than it keeps', () => {
+    const words = Array.from(
+      { length: 10_000 },
+      (_, i) => `${i.toString(26).replace(/\d/g, 'é')}${'x'.repeat(i % 300)}`,
+    )
+    tokenizer.encode(words.join(' 1 '))
+    for (let time = 0; time < 2; time++) {
+      for (const { text, ids } of golden.encode) expect(tokenizer.encode(text)).toEqual(ids)
+    }
+  })
+
   test("gives apply_chat_template's ids for ordinary text", () => {
     expect(tokenizer.hasTemplate).toBe(true)
     for (const { messages, ids } of golden.chats) expect(tokenizer.chat(messages)).toEqual(ids)

@@ -237,6 +237,14 @@ interface LibraryTokenizer {
     options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean },
   ): string
   id_to_token(id: number): string | undefined
+  pre_tokenizer: LibraryPreTokenizer | null
+}
+
+/** What cuts a text into pieces, by one step or by several in turn. */
+interface LibraryPreTokenizer {
+  config?: { type?: string }
+  tokenizers?: readonly (LibraryPreTokenizer | null)[]
+  pre_tokenize_text(text: string, options?: object): string[]
 }
 
 /** The two rewritings of text that keep control tokens and messages apart; see the head of this file. */
@@ -289,9 +297,35 @@ function buildTokenizer(
   )
   try {
     const pre_tokenizer = withUnicodeDigits(json.pre_tokenizer)
-    return new Tokenizer({ ...json, pre_tokenizer, added_tokens }, settings)
+    const tokenizer: LibraryTokenizer = new Tokenizer({ ...json, pre_tokenizer, added_tokens }, settings)
+    keepSpellings(tokenizer.pre_tokenizer)
+    return tokenizer
   } catch (error) {
     throw unusable(path, error as Error)
+  }
+}
+
+/** Pieces whose spelling is kept, and how long they are at most; where there are more, those so far are forgotten. */
+const MOST_SPELLINGS = 1 << 13
+const LONGEST_SPELT = 256
+
+/**
+ * A `ByteLevel` step spells every byte of a text as a letter, a third and more of the library's work. The texts of a task
+ * are made of the same pieces over and over, so each is spelt once.
+ */
+function keepSpellings(step: LibraryPreTokenizer | null): void {
+  step?.tokenizers?.forEach(keepSpellings)
+  if (step?.config?.type !== 'ByteLevel') return
+  const spell = step.pre_tokenize_text.bind(step)
+  const spellings = new Map<string, string[]>()
+  step.pre_tokenize_text = (text) => {
+    const known = spellings.get(text)
+    if (known !== undefined) return known
+    const spelt = spell(text)
+    if (text.length > LONGEST_SPELT) return spelt
+    if (spellings.size === MOST_SPELLINGS) spellings.clear()
+    spellings.set(text, spelt)
+    return spelt
   }
 }
 

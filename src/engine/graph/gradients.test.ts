@@ -260,6 +260,25 @@ describe('the table of rules', () => {
     expect(() => differentiatedAs(a, [a], () => [null])).toThrow('an operator of its own')
   })
 
+  it('gives the rule of a whole the gradients of all outputs that have one', async () => {
+    const a = input('a', [4])
+    const [first, second, third] = ops.parts(a, 0, 4)
+    const seen: number[] = []
+    const whole = differentiatedAs(first, [a], (g, ...others) => {
+      seen.push(...others.map((other) => (other === undefined ? 0 : 1)))
+      const parts = [g, ...others].map((part) => part ?? ops.zerosLike(g))
+      return [ops.concat(parts, 0, 4)]
+    })
+    const [gradient] = gradients(
+      ops.sumAll(ops.add(ops.mul(whole, 2), ops.add(ops.mul(third, second), third))),
+      [a],
+    )
+    const program = await compile(emit('several outputs', { gradient }))
+    const { gradient: value } = await program.run([{ a: floats(Float32Array.of(1, 2, 3, 4), [4]) }])
+    expect([...floatData(value)]).toEqual([2, 3, 3, 0])
+    expect(seen).toEqual([1, 1, 0])
+  })
+
   it('names an operator without a rule', () => {
     const a = input('a', [2, 2])
     expect(() => gradients(ops.sumAll(ops.sliceLast(a, 0, 1, 1)), [a])).toThrow('Slice has no rule')

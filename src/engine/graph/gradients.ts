@@ -1,7 +1,7 @@
 /**
  * Reverse-mode differentiation as a transform of graphs: one rule for each operator, from the gradient of its first
- * output to those of its inputs, or one for several operators as a whole (`recompute.ts`). A rule may build gradients that
- * nobody asks for: only what an output depends on is ever emitted.
+ * output to those of its inputs, or one for several operators as a whole (`recompute.ts`, `fused.ts`). A rule may build
+ * gradients that nobody asks for: only what an output depends on is ever emitted.
  */
 import * as ops from './ops.ts'
 import { constant, type Node, sameShape, type Tensor, topological } from './tensor.ts'
@@ -145,10 +145,10 @@ export function gradients(loss: Tensor, withRespectTo: readonly Tensor[]): Tenso
   }
   const found = new Map<Tensor, Tensor>([[loss, constant(1)]])
   for (const node of order.reverse()) {
-    const gradient = found.get(node.outputs[0])
+    const [gradient, ...others] = node.outputs.map((output) => found.get(output))
     if (gradient === undefined || !wanted.has(node.outputs[0])) continue
     const operands = node.whole?.operands ?? (node.inputs as Tensor[])
-    const parts = node.whole?.rule(gradient) ?? byOperator(node, gradient)
+    const parts = node.whole?.rule(gradient, ...others) ?? byOperator(node, gradient)
     parts.forEach((part, i) => {
       const operand = operands[i]
       if (part === null || !wanted.has(operand)) return

@@ -3,6 +3,7 @@
  * kept from forward, unless a caller says otherwise. Where both directions would compute the very same, they are written differently, so that a runtime
  * that shares what is computed twice does not keep it after all.
  */
+import { liftedShares, targetLogprobs } from './fused.ts'
 import * as ops from './ops.ts'
 import { constant, type Dim, differentiatedAs, type Tensor } from './tensor.ts'
 
@@ -110,13 +111,13 @@ function summedFromStart(prefixes: readonly Tensor[], time: Dim): Tensor {
   return sums.length === 1 ? sums[0] : ops.concat(sums, 2, time)
 }
 
-/** In halves, shares of a vocabulary are multiplied by this: below 6e-5 these hold ever fewer digits. */
-const LIFT = 256
+/** In halves, shares of a vocabulary are multiplied by two to this power: below 6e-5 these hold ever fewer digits. */
+const LIFT = 8
 
 /**
  * Log-probability of each row's target under softmax(hidden weight^T / temperature): [rows], by `chunks` of rows, which
  * divide them. hidden [rows, n], weight [vocabulary, n], and where it is there transposed, [n, vocabulary]; targets [rows].
- * Differentiated with respect to `hidden` alone.
+ * Differentiated with respect to `hidden` alone. `fused`: in halves, by operators of our own.
  */
 export function chunkedLogprobs(
   hidden: Tensor,
@@ -124,27 +125,38 @@ export function chunkedLogprobs(
   targets: Tensor,
   temperature: Tensor,
   chunks: number,
+  fused = false,
 ): Tensor {
-  const [rows] = hidden.shape
+  const [rows, size] = hidden.shape
   const wide = ops.cast(weight, hidden.dtype)
-  const logits = (x: Tensor) => {
-    const product =
-      transposed === null
-        ? ops.matmul(x, wide, { transposeB: true })
-        : ops.matmul(x, ops.cast(transposed, x.dtype))
-    return ops.cast(product, 'float32')
-  }
+  const product = (x: Tensor) =>
+    transposed === null
+      ? ops.matmul(x, wide, { transposeB: true })
+      : ops.matmul(x, ops.cast(transposed, x.dtype))
+  const logits = (x: Tensor) => ops.cast(product(x), 'float32')
   const hiddenParts = ops.parts(hidden, 0, chunks)
   const targetParts = ops.parts(targets, 0, chunks)
-  const logprobs = hiddenParts.map((part, c) =>
-    ops.pick(ops.logSoftmax(ops.div(logits(part), temperature)), targetParts[c]),
+  const forward = hiddenParts.map((part, c): { logprobs: Tensor; logSums?: Tensor } =>
+    fused
+      ? targetLogprobs(product(part), targetParts[c], temperature)
+      : { logprobs: ops.pick(ops.logSoftmax(ops.div(logits(part), temperature)), targetParts[c]) },
   )
+  const logprobs = forward.map((part) => part.logprobs)
   return differentiatedAs(ops.concat(logprobs, 0, rows), [hidden], (gradient) => {
-    const lift = hidden.dtype === 'float16' ? LIFT : 1
-    const found = ops.parts(gradient, 0, chunks).map((g, c) => {
+    const lift = hidden.dtype === 'float16' ? LIFT : 0
+    const shares = (c: number): Tensor => {
+      const { logSums } = forward[c]
+      if (logSums !== undefined) {
+        const another = ops.reshape(hiddenParts[c], [1, ...hiddenParts[c].shape])
+        return liftedShares(product(another), logSums, temperature, lift)
+      }
       const cooled = ops.div(ops.cast(hiddenParts[c], 'float32'), temperature)
-      const shares = ops.mul(ops.softmax(logits(ops.cast(cooled, hidden.dtype))), lift)
-      const mean = ops.div(ops.cast(ops.matmul(ops.cast(shares, wide.dtype), wide), 'float32'), lift)
+      const all = ops.softmax(logits(ops.cast(cooled, hidden.dtype)))
+      return ops.cast(ops.mul(all, 2 ** lift), wide.dtype)
+    }
+    const found = ops.parts(gradient, 0, chunks).map((g, c) => {
+      const lifted = ops.reshape(ops.matmul(shares(c), wide), [g.shape[0], size])
+      const mean = ops.div(ops.cast(lifted, 'float32'), 2 ** lift)
       const chosen = ops.cast(ops.gather(weight, targetParts[c]), 'float32')
       const pull = ops.reshape(ops.div(g, temperature), [g.shape[0], 1])
       return ops.cast(ops.mul(pull, ops.sub(chosen, mean)), hidden.dtype)

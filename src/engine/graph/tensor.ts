@@ -44,10 +44,13 @@ export interface Node {
   whole?: Whole
 }
 
-/** Several operators as one: what they are made from, and the gradients of that, given the result's (null: none flows). */
+/**
+ * Several operators as one: what they are made from, and the gradients of that (null: none flows), given that of the
+ * result, which is the operator's first output, and those of its other outputs where there are any.
+ */
 export interface Whole {
   operands: readonly Tensor[]
-  rule: (gradient: Tensor) => (Tensor | null)[]
+  rule: (gradient: Tensor, ...others: (Tensor | undefined)[]) => (Tensor | null)[]
 }
 
 export function input(name: string, shape: Shape, dtype: DType = 'float32'): Tensor {

@@ -5,6 +5,7 @@
  */
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { weightShapes } from '../checkpoint/folder.ts'
+import * as fused from '../graph/fused.ts'
 import * as ops from '../graph/ops.ts'
 import * as packed from '../graph/packed.ts'
 import { adaptedProduct, blockedAttention, widenedProduct } from '../graph/recompute.ts'
@@ -63,6 +64,21 @@ export function addNorm(config: ModelConfig, weight: Parameters, dtype: DType): 
   }
 }
 
+/** The same by an operator of our own where something is added, in halves; only an adapter can be trained by it. */
+export function fusedAddNorm(config: ModelConfig, weight: Parameters): AddNorm {
+  const plain = addNorm(config, weight, 'float16')
+  return (stream, part, name) => {
+    if (part === null) return plain(stream, part, name)
+    const { sum, normed } = fused.addRmsNorm(stream, part, weight(`${name}.weight`), config.rmsNormEps)
+    return { stream: sum, normed }
+  }
+}
+
+/** silu(gate) * up */
+export type Gated = (gate: Tensor, up: Tensor) => Tensor
+
+const gatedPlainly: Gated = (gate, up) => ops.mul(ops.silu(gate), up)
+
 export interface ForwardInputs {
   /** int64 [batch, time]. */
   tokens: Tensor
@@ -70,7 +86,10 @@ export interface ForwardInputs {
   rows: Tensor | null
 }
 
-/** What the head reads, [rows, hiddenSize], of the positions asked for. `stream` says how the residual stream is held. */
+/**
+ * What the head reads, [rows, hiddenSize], of the positions asked for. `stream` says how the residual stream is held, and
+ * `gated` how the gated product is computed.
+ */
 export function hiddenStates(
   config: ModelConfig,
   weight: Parameters,
@@ -78,6 +97,7 @@ export function hiddenStates(
   attention: Attention,
   { tokens, rows }: ForwardInputs,
   stream?: { dtype: DType; addNorm: AddNorm },
+  gated = gatedPlainly,
 ): Tensor {
   const embedding = weight('model.embed_tokens.weight')
   const norm = stream?.addNorm ?? addNorm(config, weight, embedding.dtype)
@@ -110,8 +130,8 @@ export function hiddenStates(
     const between = norm(x, linear(mixed, `${prefix}.self_attn.o_proj`), `${prefix}.post_attention_layernorm`)
     const m = between.normed
     x = between.stream
-    const gate = ops.silu(linear(m, `${prefix}.mlp.gate_proj`))
-    part = linear(ops.mul(gate, linear(m, `${prefix}.mlp.up_proj`)), `${prefix}.mlp.down_proj`)
+    const gate = linear(m, `${prefix}.mlp.gate_proj`)
+    part = linear(gated(gate, linear(m, `${prefix}.mlp.up_proj`)), `${prefix}.mlp.down_proj`)
   }
   return norm(x, part, 'model.norm').normed
 }

@@ -2,6 +2,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts'
 import { projections, weightShapes } from '../checkpoint/folder.ts'
 import { type EmitOptions, emit } from '../graph/emit.ts'
+import { swiglu } from '../graph/fused.ts'
 import { gradients } from '../graph/gradients.ts'
 import * as ops from '../graph/ops.ts'
 import { chunkedLogprobs } from '../graph/recompute.ts'
@@ -124,6 +125,7 @@ export function sequenceGraph(
   const tables = rotaryInputs(config, context)
   const { tokens, segments, order, positions, rows, targets } = batch
   const computed = computedIn(target)
+  const fuses = fusesPasses(target)
   // CUDA's softmax sums halves in single precision; its shares are rounded to halves in any case, for the product with
   // the values.
   const blocked = (blocks: number) =>
@@ -146,7 +148,11 @@ export function sequenceGraph(
     linear,
     attention,
     { tokens, rows },
-    { dtype: 'float32', addNorm: model.addNorm(config, weight, computed) },
+    {
+      dtype: 'float32',
+      addNorm: fuses ? model.fusedAddNorm(config, weight) : model.addNorm(config, weight, computed),
+    },
+    fuses ? swiglu : undefined,
   )
   const temperature = input('temperature', [])
   const logprobs = frugal
@@ -159,6 +165,7 @@ export function sequenceGraph(
         targets,
         temperature,
         frugal.chunks,
+        fuses,
       )
     : targetLogprobs(model.logits(config, weight, hidden), targets, temperature)
   if (options.loss === undefined) return { logprobs, loss: null, gradients: new Map() }
@@ -185,6 +192,11 @@ export function sequenceGraph(
 /** What products are computed in when scoring and training. WebGPU's add up halves in halves, which is too coarse. */
 function computedIn({ precision = 'float32', plain = false }: Target): model.Precision {
   return plain ? 'float32' : precision
+}
+
+/** Whether scoring and training take operators of our own (`fused.ts`) where ONNX's would pass over activations. */
+function fusesPasses(target: Target): boolean {
+  return target.kernels === true && target.frugal !== undefined && computedIn(target) === 'float16'
 }
 
 /** The scale of the loss as an input; single precision needs none. */

@@ -23,6 +23,7 @@ import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
 import { fitsPackedAttention, packedAttentionOperators } from './kernels/packedAttention.ts'
 import { unfit } from './kernels/step.ts'
+import { trainingOperators } from './kernels/training.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
 import { openSampler, ROOM, SPARE } from './sampler.ts'
@@ -51,7 +52,13 @@ export async function openGpuLane(
     tiles: driver !== null && fitsPackedAttention(config, driver.sizes),
   }
   const memory = openMemory(provider, options.threads, driver)
-  const operators = driver !== null && target.tiles ? packedAttentionOperators(config, driver.sizes) : []
+  const operators =
+    driver === null
+      ? []
+      : [
+          ...trainingOperators(config),
+          ...(target.tiles ? packedAttentionOperators(config, driver.sizes) : []),
+        ]
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options
@@ -90,8 +97,10 @@ export async function openGpuLane(
       await adapters.set(job)
     },
     generate(job, ...others) {
-      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile.
-      if (provider === 'cuda' && job.adapter) trainingOf(job.adapter, 'policy_gradient').catch(() => {})
+      // What is sampled with an adapter is to train it, most often: that program takes seconds to compile, meanwhile. One
+      // with operators of our own would be on this thread.
+      if (provider === 'cuda' && job.adapter && operators.length === 0)
+        trainingOf(job.adapter, 'policy_gradient').catch(() => {})
       return sampler.generate(job, ...others)
     },
     async score(job) {
@@ -164,7 +173,7 @@ function driverFor({ config, place }: LaneOptions): KernelDriver | null {
     return openDriver()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    say(`Sampling goes without kernels of its own, and slower: ${reason}`)
+    say(`Sampling and training go without kernels of their own, and slower: ${reason}`)
     return null
   }
 }

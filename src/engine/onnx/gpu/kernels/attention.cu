@@ -29,24 +29,22 @@ __device__ __forceinline__ unsigned keptHalves(unsigned packed, int key, int end
   return key < end ? packed & 0xffff : 0;
 }
 
-// What the warps of a block have seen of 16 queries, joined: `mixed` by the greatest score of all, and its sums. Warps add
-// in their order, so that sums are always the same.
-struct Joined {
-  float mixed[16][HEAD_DIM + 8];
-  float most[16], sum[16];
-  float mosts[KEY_WARPS][16], sums[KEY_WARPS][16];
-};
-
 // What a block holds, in rows that begin in other banks.
 #define BLOCK_KEYS (KEY_WARPS * KEYS)
 #define THREADS (64 * KEY_WARPS)
-#define KEY_STRIDE (HEAD_DIM / 8 + 4)
-#define VALUE_STRIDE (BLOCK_KEYS / 8 + 4)
+#define KEY_STRIDE (HEAD_DIM / 8 + 1)
+#define VALUE_STRIDE (BLOCK_KEYS / 8 + 1)
 struct Shared {
-  uint4 keys[BLOCK_KEYS * KEY_STRIDE];
+  union {
+    struct {
+      uint4 keys[BLOCK_KEYS * KEY_STRIDE];
+      uint4 values[HEAD_DIM * VALUE_STRIDE];
+    };
+    // Of each warp, when all have seen their keys.
+    float mixed[2][KEY_WARPS][16][HEAD_DIM + 8];
+  };
   uint4 queries[32 * KEY_STRIDE];
-  uint4 values[HEAD_DIM * VALUE_STRIDE];
-  Joined joined[2];
+  float most[2][KEY_WARPS][16], sum[2][KEY_WARPS][16];
 };
 
 // Begins to load keys [.., HEAD_DIM] and values [HEAD_DIM, stride] from `key` on, up to `end`.
@@ -68,30 +66,32 @@ __device__ __forceinline__ void load(Shared& to, const unsigned short* keys, con
 
 // The keys from `key` on of those loaded, of which those before `end` count: one at least. Queries are those of `tile`.
 __device__ __forceinline__ void lookAt(Seen& seen, const Shared& from, int tile, int key, int end) {
-  const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
-  // Column c of tile j is key 8 * (c / 2) + 2 * j + c % 2: so a lane's columns of all tiles are 8 keys in a row, as it
-  // reads values.
+  const int lane = threadIdx.x & 31, quarter = lane & 3;
+  // Where a lane points for a fragment: of queries rows 0 to 7 and 8 to 15 of a word, then of the next; of keys and
+  // values a row of four words.
+  const uint4* ofQueries = from.queries + (tile * 16 + (lane & 15)) * KEY_STRIDE + (lane >> 4);
+  const uint4* ofKeys = from.keys + (key + (lane & 7)) * KEY_STRIDE + (lane >> 3);
+  const uint4* ofValues = from.values + (lane & 7) * VALUE_STRIDE + key / 8 + (lane >> 3);
   float scores[4][4] = {};
 #pragma unroll
   for (int s = 0; s < STEPS; s++) {
-    const uint4 low = from.queries[(tile * 16 + group) * KEY_STRIDE + quarter + 4 * s];
-    const uint4 high = from.queries[(tile * 16 + group + 8) * KEY_STRIDE + quarter + 4 * s];
-    uint4 v[4];
+    unsigned first[4], second[4], v[4][4];
+    ldmatrix4(first, ofQueries + 4 * s);
+    ldmatrix4(second, ofQueries + 4 * s + 2);
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-      v[j] = from.keys[(key + 8 * (group >> 1) + 2 * j + (group & 1)) * KEY_STRIDE + quarter + 4 * s];
+    for (int j = 0; j < 4; j++) ldmatrix4(v[j], ofKeys + j * 8 * KEY_STRIDE + 4 * s);
 #pragma unroll
-    for (int j = 0; j < 4; j++) mma(scores[j], {low.x, high.x, low.y, high.y}, {v[j].x, v[j].y});
+    for (int j = 0; j < 4; j++) mma(scores[j], first, {v[j][0], v[j][1]});
 #pragma unroll
-    for (int j = 0; j < 4; j++) mma(scores[j], {low.z, high.z, low.w, high.w}, {v[j].z, v[j].w});
+    for (int j = 0; j < 4; j++) mma(scores[j], second, {v[j][2], v[j][3]});
   }
-  const int first = key + 8 * quarter;
+  const int mine = key + 2 * quarter;
   float most[2] = {seen.most[0], seen.most[1]};
 #pragma unroll
   for (int j = 0; j < 4; j++)
 #pragma unroll
     for (int q = 0; q < 4; q++) {
-      if (first + 2 * j + (q & 1) >= end) scores[j][q] = -INFINITY;
+      if (mine + 8 * j + (q & 1) >= end) scores[j][q] = -INFINITY;
       most[q >> 1] = fmaxf(most[q >> 1], scores[j][q]);
     }
   float sum[2] = {0, 0};
@@ -128,71 +128,49 @@ __device__ __forceinline__ void lookAt(Seen& seen, const Shared& from, int tile,
   const bool whole = key + KEYS <= end;
 #pragma unroll
   for (int n = 0; n < WIDE; n++) {
-    uint4 v = from.values[(n * 8 + group) * VALUE_STRIDE + key / 8 + quarter];
-    if (!whole) {
-      // What was never loaded may be no number, which a share of nothing does not take away.
-      v.x = keptHalves(v.x, first, end);
-      v.y = keptHalves(v.y, first + 2, end);
-      v.z = keptHalves(v.z, first + 4, end);
-      v.w = keptHalves(v.w, first + 6, end);
-    }
-    mma(seen.mixed[n], {shares[0][0], shares[0][1], shares[1][0], shares[1][1]}, {v.x, v.y});
-    mma(seen.mixed[n], {shares[2][0], shares[2][1], shares[3][0], shares[3][1]}, {v.z, v.w});
+    unsigned v[4];
+    ldmatrix4(v, ofValues + n * 8 * VALUE_STRIDE);
+    // What was never loaded may be no number, which a share of nothing does not take away.
+    if (!whole)
+      for (int j = 0; j < 4; j++) v[j] = keptHalves(v[j], mine + 8 * j, end);
+    mma(seen.mixed[n], {shares[0][0], shares[0][1], shares[1][0], shares[1][1]}, {v[0], v[1]});
+    mma(seen.mixed[n], {shares[2][0], shares[2][1], shares[3][0], shares[3][1]}, {v[2], v[3]});
   }
 }
 
-__device__ __forceinline__ void join(Joined& joined, const Seen& seen, int warp) {
+// Leaves what a warp has seen for the others of its block.
+__device__ __forceinline__ void leave(Shared& to, const Seen& seen, int tile, int warp) {
   const int lane = threadIdx.x & 31, group = lane >> 2, quarter = lane & 3;
-  if (quarter == 0)
-    for (int h = 0; h < 2; h++) {
-      joined.mosts[warp][group + 8 * h] = seen.most[h];
-      joined.sums[warp][group + 8 * h] = seen.sum[h];
-    }
-  __syncthreads();
-  float most[2] = {-INFINITY, -INFINITY};
   for (int h = 0; h < 2; h++) {
-    float sum = 0;
-    for (int w = 0; w < KEY_WARPS; w++) most[h] = fmaxf(most[h], joined.mosts[w][group + 8 * h]);
-    for (int w = 0; w < KEY_WARPS; w++)
-      if (joined.sums[w][group + 8 * h] > 0)
-        sum += joined.sums[w][group + 8 * h] * exp2f(joined.mosts[w][group + 8 * h] - most[h]);
-    if (warp == 0 && quarter == 0) {
-      joined.most[group + 8 * h] = most[h];
-      joined.sum[group + 8 * h] = sum;
+    const int row = group + 8 * h;
+    if (quarter == 0) {
+      to.most[tile][warp][row] = seen.most[h];
+      to.sum[tile][warp][row] = seen.sum[h];
     }
-  }
-  for (int w = 0; w < KEY_WARPS; w++) {
-    if (w == warp)
-      for (int h = 0; h < 2; h++) {
-        const float factor = seen.sum[h] > 0 ? exp2f(seen.most[h] - most[h]) : 0.0f;
-        for (int n = 0; n < WIDE; n++) {
-          float2& to = *(float2*)&joined.mixed[group + 8 * h][n * 8 + quarter * 2];
-          const float2 mine = make_float2(seen.mixed[n][2 * h] * factor, seen.mixed[n][2 * h + 1] * factor);
-          to = w == 0 ? mine : make_float2(to.x + mine.x, to.y + mine.y);
-        }
-      }
-    __syncthreads();
+    for (int n = 0; n < WIDE; n++)
+      *(float2*)&to.mixed[tile][warp][row][n * 8 + quarter * 2] = make_float2(seen.mixed[n][2 * h], seen.mixed[n][2 * h + 1]);
   }
 }
 
-// Blocks of prompts come first: by parts of `each` keys, a multiple of BLOCK_KEYS, by prompts and KV_HEADS; then blocks of
-// samples and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS, time, HEAD_DIM] and values
+// Blocks of samples and KV_HEADS come first, then those of prompts: by parts of `each` keys, a multiple of BLOCK_KEYS, by
+// prompts and KV_HEADS. q [samples, HEADS, HEAD_DIM]; the prompts' keys [prompts, KV_HEADS, time, HEAD_DIM] and values
 // [prompts, KV_HEADS, HEAD_DIM, time]; samples of prompt p are firstSamples[p] to firstSamples[p + 1]; their own keys
 // [samples, KV_HEADS, window, HEAD_DIM] and values [samples, KV_HEADS, HEAD_DIM, window], of which `at` count. Leaves mixed
 // [parts + 1, samples, HEADS, HEAD_DIM], not divided by the sums, and stats [parts + 1, samples, HEADS, 2], greatest score
 // and sum, the samples' own as the last part. Shared memory: a Shared.
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 8 / KEY_WARPS)
 look(const unsigned short* q, const unsigned short* promptKeys, const unsigned short* promptValues, int time,
      const int* promptLengths, const int* firstSamples, int prompts, int parts, int each, const unsigned short* ownKeys,
      const unsigned short* ownValues, int window, const int* at, int samples, float* mixed, float* stats) {
   DYNAMIC_SHARED(Shared, held);
+  letNextBegin();
   const int warp = (threadIdx.x >> 5) % KEY_WARPS, half = threadIdx.x / (32 * KEY_WARPS);
-  const int ofPrompts = parts * prompts * KV_HEADS;
+  const int ofSamples = samples * KV_HEADS;
   int part = parts, kv, first, queries = GROUP, from = 0, to, stride = window;
   const unsigned short *keys, *values;
-  if ((int)blockIdx.x < ofPrompts) {
-    part = blockIdx.x % parts;
-    const int cache = blockIdx.x / parts, prompt = cache / KV_HEADS;
+  if ((int)blockIdx.x >= ofSamples) {
+    part = (blockIdx.x - ofSamples) % parts;
+    const int cache = (blockIdx.x - ofSamples) / parts, prompt = cache / KV_HEADS;
     kv = cache % KV_HEADS;
     first = firstSamples[prompt];
     queries = (firstSamples[prompt + 1] - first) * GROUP;
@@ -206,7 +184,7 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
     load(*held, keys, values, stride, from, to);
     waitForPrevious();
   } else {
-    const int cache = blockIdx.x - ofPrompts;
+    const int cache = blockIdx.x;
     first = cache / KV_HEADS;
     kv = cache % KV_HEADS;
     keys = ownKeys + (long long)cache * window * HEAD_DIM;
@@ -228,8 +206,7 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
     // A half without queries of its own waits for the other.
     const bool looks = query + half * 16 < queries;
     for (int key = from; key < to; key += BLOCK_KEYS) {
-      // What one block of keys holds is loaded once for all queries.
-      if (key > from || (query > 0 && to - from > BLOCK_KEYS)) {
+      if (key > from || query > 0) {
         __syncthreads();
         load(*held, keys, values, stride, key, to);
       }
@@ -237,21 +214,32 @@ look(const unsigned short* q, const unsigned short* promptKeys, const unsigned s
       __syncthreads();
       if (looks && key + warp * KEYS < to) lookAt(seen, *held, half, warp * KEYS, min(to - key, BLOCK_KEYS));
     }
-    join(held->joined[half], seen, warp);
-    for (int i = threadIdx.x; i < 32 * HEAD_DIM; i += THREADS) {
-      const int row = i / HEAD_DIM;
-      if (query + row < queries)
-        mixed[(start + place(query + row)) * HEAD_DIM + i % HEAD_DIM] = held->joined[row / 16].mixed[row % 16][i % HEAD_DIM];
-    }
-    if (threadIdx.x < 32 && query + (int)threadIdx.x < queries) {
-      const Joined& joined = held->joined[threadIdx.x / 16];
-      float* out = stats + (start + place(query + threadIdx.x)) * 2;
-      out[0] = joined.most[threadIdx.x % 16];
-      out[1] = joined.sum[threadIdx.x % 16];
+    __syncthreads();
+    if (looks) leave(*held, seen, half, warp);
+    __syncthreads();
+    for (int i = 4 * threadIdx.x; i < 32 * HEAD_DIM; i += 4 * THREADS) {
+      const int row = i / HEAD_DIM, column = i % HEAD_DIM, tile = row / 16;
+      if (query + row >= queries) break;
+      float most = -INFINITY, sum = 0;
+      for (int w = 0; w < KEY_WARPS; w++) most = fmaxf(most, held->most[tile][w][row % 16]);
+      float4 value = make_float4(0, 0, 0, 0);
+      // Warps are added in their order, so that sums are always the same.
+      for (int w = 0; w < KEY_WARPS; w++) {
+        if (held->sum[tile][w][row % 16] == 0) continue;
+        const float fading = exp2f(held->most[tile][w][row % 16] - most);
+        const float4 more = *(const float4*)&held->mixed[tile][w][row % 16][column];
+        sum += held->sum[tile][w][row % 16] * fading;
+        value.x += more.x * fading;
+        value.y += more.y * fading;
+        value.z += more.z * fading;
+        value.w += more.w * fading;
+      }
+      const long long head = start + place(query + row);
+      *(float4*)(mixed + head * HEAD_DIM + column) = value;
+      if (column == 0) *(float2*)(stats + head * 2) = make_float2(most, sum);
     }
     __syncthreads();
   }
-  letNextBegin();
 }
 
 // What `look` left, joined: out [samples, HEADS, HEAD_DIM]. A warp for each head of a sample; parts are less than 32.
@@ -259,6 +247,7 @@ extern "C" __global__ void __launch_bounds__(KEY_WARPS * 32)
 settle(const float* mixed, const float* stats, const int* promptOf, const int* promptLengths, int parts, int each,
        int samples, unsigned short* out) {
   constexpr int EACH = HEAD_DIM / 32;
+  letNextBegin();
   waitForPrevious();
   const int lane = threadIdx.x & 31, head = blockIdx.x * KEY_WARPS + (threadIdx.x >> 5);
   if (head >= samples * HEADS) return;
@@ -273,7 +262,6 @@ settle(const float* mixed, const float* stats, const int* promptOf, const int* p
   const float factor = lane <= count ? exp2f(mine.x - most) : 0.0f;
   float sum = factor * mine.y;
   for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, step);
-  letNextBegin();
   float values[EACH] = {};
 #pragma unroll 4
   for (int p = 0; p <= count; p++) {

@@ -33,6 +33,7 @@ __device__ __forceinline__ int2 piece(int vocabulary, int number) {
 // Counters of the step are set to nothing. Grid: PIECES, rows.
 extern "C" __global__ void weigh(const float* logits, int vocabulary, float coolness, float* pieces, Mass* coarse,
                                  Mass* fine) {
+  letNextBegin();
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const int2 part = piece(vocabulary, blockIdx.x);
@@ -42,7 +43,6 @@ extern "C" __global__ void weigh(const float* logits, int vocabulary, float cool
   float sum = 0;
   for (int i = part.x + threadIdx.x; i < part.y; i += blockDim.x) sum += __expf(row[i] * coolness - most);
   sum = sumOfBlock(sum);
-  letNextBegin();
   if (threadIdx.x == 0) {
     float* to = pieces + ((long long)blockIdx.y * PIECES + blockIdx.x) * 2;
     to[0] = most;
@@ -65,12 +65,14 @@ __device__ __forceinline__ float certain(const float* pieces, int row) {
 __device__ __forceinline__ Mass massOf(float logprob) { return (Mass)(__expf(logprob) * MASS); }
 
 // Bins stand in the order of falling probability.
-__device__ __forceinline__ int binOf(float logprob, float width, float from) {
-  return (int)fminf(fmaxf((from - logprob) / width, 0.0f), BINS - 1.0f);
+__device__ __forceinline__ int binOf(float logprob, float perBin, float from) {
+  return (int)fminf(fmaxf((from - logprob) * perBin, 0.0f), BINS - 1.0f);
 }
 
-#define COARSE (RANGE / BINS)
-#define FINE (COARSE / BINS)
+// Bins to a nat, and nats of a coarse one.
+#define COARSE (BINS / RANGE)
+#define FINE (BINS * BINS / RANGE)
+#define WIDTH (RANGE / BINS)
 
 // Masses in a block's own bins are whole numbers of 2^-31, which the device adds faster. Lanes that meet in a bin do so in
 // several copies of it.
@@ -131,6 +133,7 @@ extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, flo
                                         Mass* coarse) {
   __shared__ Bins bins;
   clear(bins);
+  letNextBegin();
   waitForPrevious();
   __syncthreads();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
@@ -142,7 +145,6 @@ extern "C" __global__ void bin_coarsely(const float* logits, int vocabulary, flo
     if (mass > 0) count(bins, binOf(logprob, COARSE, 0.0f), mass);
   }
   __syncthreads();
-  letNextBegin();
   give(bins, coarse + blockIdx.y * BINS);
 }
 
@@ -152,6 +154,7 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
   __shared__ Bins bins;
   clear(bins);
   __shared__ int found;
+  letNextBegin();
   waitForPrevious();
   if (threadIdx.x < 32) {
     Mass before;
@@ -167,17 +170,17 @@ extern "C" __global__ void bin_finely(const float* logits, int vocabulary, float
     const float logprob = row[i] * coolness - sum;
     const Mass mass = massOf(logprob);
     if (mass > 0 && binOf(logprob, COARSE, 0.0f) == edge)
-      count(bins, binOf(logprob, FINE, -edge * COARSE), mass);
+      count(bins, binOf(logprob, FINE, -edge * WIDTH), mass);
   }
   __syncthreads();
-  letNextBegin();
   give(bins, fine + blockIdx.y * BINS);
 }
 
 // Whether a token belongs to the nucleus whose edge is this coarse and this fine bin.
 __device__ __forceinline__ bool inside(float logprob, int coarse, int fine) {
+  if (coarse == BINS) return true;
   const int bin = binOf(logprob, COARSE, 0.0f);
-  return bin < coarse || (bin == coarse && binOf(logprob, FINE, -coarse * COARSE) <= fine);
+  return bin < coarse || (bin == coarse && binOf(logprob, FINE, -coarse * WIDTH) <= fine);
 }
 
 // The bins at the edge of a row's nucleus, of all tokens if that is all. By a whole block.
@@ -210,6 +213,7 @@ __device__ __forceinline__ Mass sumOfMasses(Mass value, Mass* warps) {
 extern "C" __global__ void keep(const float* logits, int vocabulary, float coolness, float topP, const float* pieces,
                                 const Mass* coarse, const Mass* fine, Mass* kept) {
   __shared__ Mass warps[32];
+  letNextBegin();
   waitForPrevious();
   const float* row = logits + (long long)blockIdx.y * vocabulary;
   const float sum = certain(pieces, blockIdx.y);
@@ -221,7 +225,6 @@ extern "C" __global__ void keep(const float* logits, int vocabulary, float cooln
     if (inside(logprob, edge.x, edge.y)) mass += massOf(logprob);
   }
   mass = sumOfMasses(mass, warps);
-  letNextBegin();
   if (threadIdx.x == 0) kept[blockIdx.y * PIECES + blockIdx.x] = mass;
 }
 
@@ -232,6 +235,7 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float coo
                                   const float* uniforms, const int* at, int* tokens, int* drawn, float* logprobs,
                                   float* samplingLogprobs) {
   __shared__ Mass warps[32];
+  letNextBegin();
   waitForPrevious();
   const int line = blockIdx.x, rows = gridDim.x;
   const float* row = logits + (long long)line * vocabulary;
@@ -263,7 +267,11 @@ extern "C" __global__ void choose(const float* logits, int vocabulary, float coo
   __syncthreads();
   before -= mine;
   for (int w = 0; w < warp; w++) before += warps[w];
-  letNextBegin();
+  // Of logits that are no numbers nothing can be drawn: who reads the log-probabilities says so.
+  if (total == 0 && threadIdx.x == 0) {
+    tokens[line] = drawn[place] = 0;
+    logprobs[place] = samplingLogprobs[place] = sum;
+  }
   if (mine == 0 || wanted < before || wanted >= before + mine) return;
   Mass sumSoFar = before;
   for (int i = from; i < to; i++) {

@@ -10,7 +10,7 @@ export interface Unit {
   defines: Readonly<Record<string, number>>
 }
 
-export type Source = 'products' | 'rows' | 'attention' | 'draw' | 'packedAttention'
+export type Source = 'products' | 'blocks' | 'rows' | 'attention' | 'draw' | 'training' | 'packedAttention'
 
 export interface Launch {
   unit: Unit

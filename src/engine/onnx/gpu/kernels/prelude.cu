@@ -38,12 +38,14 @@ __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const
 __device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"((unsigned)__cvta_generic_to_shared(row)));
+               : "r"((unsigned)__cvta_generic_to_shared(row))
+               : "memory");
 }
 __device__ __forceinline__ void ldmatrix4Transposed(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"((unsigned)__cvta_generic_to_shared(row)));
+               : "r"((unsigned)__cvta_generic_to_shared(row))
+               : "memory");
 }
 
 // 2^x in one instruction, which takes what is tiny for nothing.
@@ -57,12 +59,20 @@ __device__ __forceinline__ float powerOf2(float x) {
 __device__ __forceinline__ void copyAsync16(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 }
+// The same where `there`, without a branch.
+__device__ __forceinline__ void copyAsync16If(bool there, void* to, const void* from) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n}" ::"r"(
+                   (unsigned)__cvta_generic_to_shared(to)),
+               "l"(from), "r"((int)there)
+               : "memory");
+}
 __device__ __forceinline__ void copyAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
 __device__ __forceinline__ void copyAsyncWait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Programmatic dependent launch: a kernel may begin before the one before it has ended, and waits here for its results.
+// Programmatic dependent launch: a kernel may begin before the one before it has ended, once all blocks of that have said
+// so, and waits here for its results.
 __device__ __forceinline__ void waitForPrevious() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void letNextBegin() { asm volatile("griddepcontrol.launch_dependents;"); }

@@ -1,26 +1,14 @@
 // What happens to rows between products: embedding, residual and norm, rotary positions.
 
-// The sum of `value` over a block's threads, the same in all of them.
-__device__ __forceinline__ float sumOfBlock(float value) {
-  __shared__ float parts[32];
-  for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffff, value, step);
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-  if (lane == 0) parts[warp] = value;
-  __syncthreads();
-  value = lane < warps ? parts[lane] : 0.0f;
-  for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffff, value, step);
-  return value;
-}
-
 // Rows of the embedding [vocabulary, size] that the tokens drawn last ask for. A block a row. The first to run in a step
 // after tokens were drawn, it counts the step: `at` is the number of tokens drawn since.
 extern "C" __global__ void embed(const unsigned short* table, const int* tokens, float* stream, int size, int* at) {
+  letNextBegin();
   waitForPrevious();
   if (blockIdx.x == 0 && threadIdx.x == 0) *at += 1;
   const long long token = tokens[blockIdx.x];
   for (int i = threadIdx.x; i < size; i += blockDim.x)
     stream[(long long)blockIdx.x * size + i] = fromHalf(table[token * size + i]);
-  letNextBegin();
 }
 
 // The sum of parts [count, ...], a stride apart, at four places.
@@ -42,6 +30,7 @@ __device__ __forceinline__ float4 sumOfParts(const float* parts, int count, long
 extern "C" __global__ void add_norm(float* stream, const float* parts, int count, const float* weight,
                                     unsigned short* normed, int size, float epsilon) {
   DYNAMIC_SHARED(float, row);
+  letNextBegin();
   waitForPrevious();
   const long long start = (long long)blockIdx.x * size, stride = (long long)gridDim.x * size;
   float squares = 0;
@@ -53,7 +42,6 @@ extern "C" __global__ void add_norm(float* stream, const float* parts, int count
     squares += value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
   }
   const float inverse = rsqrtf(sumOfBlock(squares) / size + epsilon);
-  letNextBegin();
   for (int i = 4 * threadIdx.x; i < size; i += 4 * blockDim.x) {
     const float4 value = *(float4*)(row + i), scale = *(const float4*)(weight + i);
     if (count > 0) *(float4*)(stream + start + i) = value;
@@ -74,6 +62,7 @@ extern "C" __global__ void turn(const float* parts, int count, const unsigned sh
   constexpr int HALF = HEAD_DIM / 2, EACH = (HALF + 31) / 32;
   __shared__ __align__(16) float whole[WIDE_ROW];
   const int lane = threadIdx.x & 31, row = blockIdx.x;
+  letNextBegin();
   waitForPrevious();
   const int own = *at - 1;
   const long long position = promptLengths[promptOf[row]] + own;
@@ -87,7 +76,6 @@ extern "C" __global__ void turn(const float* parts, int count, const unsigned sh
     *(float4*)(whole + i) = sum;
   }
   __syncthreads();
-  letNextBegin();
   for (int head = threadIdx.x >> 5; head < HEADS + 2 * KV_HEADS; head += blockDim.x >> 5) {
     const float* from = whole + head * HEAD_DIM;
     if (head >= HEADS + KV_HEADS) {

@@ -28,7 +28,7 @@ export interface Drawing {
   topP: number
 }
 
-/** Why a model cannot be sampled from by these kernels; null where it can. */
+/** Why a model cannot be computed by our kernels, in sampling or in training; null where it can. */
 export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }: ModelConfig): string | null {
   if (headDim % 32 !== 0) return `heads of ${headDim} elements: no multiple of 32`
   if (heads / kvHeads > 16) return `${heads / kvHeads} query heads to a key-value head: more than 16`
@@ -60,7 +60,7 @@ interface Cut {
   warps: number
   /** Of the inner axis. */
   parts: number
-  /** Chunks that a warp asks for beforehand. */
+  /** Chunks that a warp asks for beforehand: an even number. */
   ahead: number
   /** Words of 16 bytes from one row of x to the next in shared memory, so that rows lie in other banks. */
   stride: number
@@ -82,7 +82,8 @@ const CUT = {
   gated: { kind: 'gated', mostParts: 1 },
 } as const
 
-const strideOf = (chunks: number) => 4 * chunks + (chunks % 2 === 0 ? 4 : 0)
+/** An odd number: eight rows lie in other banks. */
+const strideOf = (chunks: number) => 4 * chunks + 1
 
 /** How a product takes least time, which is that of the multiprocessor that reads most. */
 function cutOf(
@@ -103,7 +104,7 @@ function cutOf(
       const rowBlocks = Math.ceil(rows / Math.min(MOST_ROWS, fitting))
       const rowTiles = Math.ceil(rows / rowBlocks / 8)
       const left = device.sharedBytes - WORD * stride * 8 * rowTiles
-      const ahead = Math.min(AHEAD.most, Math.floor(left / ring))
+      const ahead = Math.min(AHEAD.most, 2 * Math.floor(left / ring / 2))
       const blocks = Math.max(
         1,
         Math.min(Math.ceil(tiles / warps), Math.floor(device.multiprocessors / parts / rowBlocks)),
@@ -140,14 +141,14 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
   const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
-  const rest: Unit = { files: ['rows', 'attention', 'draw'], defines: all }
+  const rest: Unit = { files: ['blocks', 'rows', 'attention', 'draw'], defines: all }
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
-  const productUnit = ({ tiles, warps, ahead }: Cut): Unit => {
-    const key = `${tiles} ${warps} ${ahead}`
+  const productUnit = ({ tiles, warps, ahead, stride }: Cut): Unit => {
+    const key = `${tiles} ${warps} ${ahead} ${stride}`
     const found: Unit = productUnits.get(key) ?? {
       files: ['products'],
-      defines: { TILES: tiles, WARPS: warps, AHEAD: ahead },
+      defines: { TILES: tiles, WARPS: warps, AHEAD: ahead, STRIDE: stride },
     }
     productUnits.set(key, found)
     units.set(found, found)
@@ -167,11 +168,11 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const block = KEY_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
-  // Keys and values of a block and two tiles of queries, in rows of four words more than they have, and what is joined
-  // (attention.cu: Shared).
-  const sharedRow = headDim / 8 + 4
-  const joined = 16 * (headDim + 8) + 32 + 2 * 16 * KEY_WARPS
-  const lookBytes = WORD * ((block + 32) * sharedRow + headDim * (block / 8 + 4)) + 4 * 2 * joined
+  // What a block of attention holds (attention.cu: Shared).
+  const row = WORD * (headDim / 8 + 1)
+  const loaded = block * row + headDim * WORD * (block / 8 + 1)
+  const left = 4 * 2 * KEY_WARPS * 16 * (headDim + 8)
+  const lookBytes = Math.max(loaded, left) + 32 * row + 4 * 2 * KEY_WARPS * 16 * 2
 
   const partsSize =
     samples * Math.max(cuts.qkv.parts * wide, cuts.o.parts * hiddenSize, cuts.down.parts * hiddenSize)
@@ -220,7 +221,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
           grid: [cut.blocks, cut.rowBlocks, cut.parts],
           threads: 32 * cut.warps,
           shared: WORD * cut.stride * 8 * cut.tiles + cut.warps * cut.ahead * CHUNK_BYTES,
-          arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs), int(cut.stride)],
+          arguments: [at(x), int(samples), int(inner), ...weights, at(out), int(outputs)],
         })
       }
       const addNorm = (parts: number, name: string) =>

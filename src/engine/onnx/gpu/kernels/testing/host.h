@@ -320,6 +320,9 @@ inline uint4 loaded(const uint4* at) { return *at; }
 
 // Asynchronous copies come as late as a device may let them come, and until then their place reads as NaN.
 inline void copyAsync16(void* shared, const void* global) { emulator::copyLater(shared, global); }
+inline void copyAsync16If(bool there, void* shared, const void* global) {
+  if (there) emulator::copyLater(shared, global);
+}
 inline void copyAsyncCommit() { emulator::commitCopies(); }
 template <int N>
 inline void copyAsyncWait() { emulator::finishCopies(N); }
