@@ -41,9 +41,14 @@ async function open(): Promise<Runtime> {
   return { ort, device, lost, checkRefused }
 }
 
+/** A page is told no addresses, which our own kernels alone want. */
+const nowhere = (): never => {
+  throw new Error('a tensor in a browser has no address')
+}
+
 /** A tensor over an array of the host's. */
 export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly number[]): NativeTensor {
-  return { dims, dtype, data, value: null, dispose() {} }
+  return { dims, dtype, data, value: null, address: nowhere, dispose() {} }
 }
 
 export async function nativeProgram(bytes: Uint8Array, _: NativeOptions): Promise<NativeProgram> {
@@ -70,7 +75,7 @@ export async function nativeProgram(bytes: Uint8Array, _: NativeOptions): Promis
         usage: USAGE,
       })
       const value = ort.Tensor.fromGpuBuffer(buffer, { dataType: dtype, dims })
-      return { dims, dtype, value, dispose: () => buffer.destroy() }
+      return { dims, dtype, value, address: nowhere, dispose: () => buffer.destroy() }
     },
     bind(sources, outputs): Binding {
       const feeds: Record<string, OrtTensor> = {}

@@ -108,10 +108,8 @@ export function openKernelSteps({
       } finally {
         dispose(given)
       }
-      const firstSamples = counts.reduce(
-        (firsts, count) => [...firsts, (firsts.at(-1) as number) + count],
-        [0],
-      )
+      const firstSamples = [0]
+      for (const [prompt, count] of counts.entries()) firstSamples.push(firstSamples[prompt] + count)
       const place = async (name: string, values: readonly number[]) => {
         await memory.place(Int32Array.from(values), tensors[name].dims, tensors[name])
       }

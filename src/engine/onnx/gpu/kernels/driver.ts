@@ -4,7 +4,8 @@
  * wheels, as those that ONNX Runtime's provider needs.
  */
 import { loadKoffi } from '../../native.ts'
-import { type Launch, prelude, sourceOf, type Unit, unitKey } from './launch.ts'
+import { type Launch, type Unit, unitKey } from './launch.ts'
+import { prelude, sourceOf } from './sources.ts'
 import type { DeviceSizes } from './step.ts'
 
 /** What steps and operators need of a device. */

@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { random } from '../../../../random.ts'
 import { f16ToF32, f32ToF16 } from '../../../checkpoint/halves.ts'
-import { sourceOf, type Unit } from './launch.ts'
+import type { Unit } from './launch.ts'
+import { sourceOf } from './sources.ts'
 import { compileForHost, hasCompiler } from './testing/emulator.ts'
 
 const halves = (values: Float32Array): Uint16Array => {

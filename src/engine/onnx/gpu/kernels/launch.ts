@@ -1,5 +1,4 @@
-/** Our own kernels: their sources, and what is launched. Nothing here computes; driver.ts does, on CUDA. */
-import { readFileSync } from 'node:fs'
+/** What is launched of our own kernels. Nothing here computes; driver.ts does, on CUDA. */
 
 /** A value that a kernel is given. */
 export type Argument = { pointer: bigint } | { int: number } | { float: number }
@@ -25,14 +24,3 @@ export interface Launch {
 
 export const unitKey = ({ files, defines }: Unit): string =>
   `${files.join(' ')} ${Object.entries(defines).join(' ')}`
-
-/** A unit as CUDA C, without what a device needs of its own (`prelude`). */
-export function sourceOf({ files, defines }: Unit): string {
-  const lines = Object.entries(defines).map(([name, value]) => `#define ${name} ${value}\n`)
-  return [...lines, ...files.map(read)].join('')
-}
-
-/** What kernels stand on where a device runs them. */
-export const prelude = (): string => read('prelude')
-
-const read = (name: string) => readFileSync(new URL(`./${name}.cu`, import.meta.url), 'utf8')

@@ -1,9 +1,9 @@
 /** The kernels of packed sequences' attention, emulated, held to the same in double precision. */
 import { describe, expect, it } from 'vitest'
 import { random } from '../../../../random.ts'
-import { sourceOf } from './launch.ts'
 import type { KernelOperator } from './operators.ts'
 import { fitsPackedAttention, type Heads, packedAttentionOperators } from './packedAttention.ts'
+import { sourceOf } from './sources.ts'
 import type { DeviceSizes } from './step.ts'
 import { compileForHost, type HostMemory, hasCompiler } from './testing/emulator.ts'
 import { fromHalf, toHalf } from './testing/halves.ts'

@@ -4,7 +4,7 @@ import { random } from '../../../../random.ts'
 import { f16ToF32, f32ToF16 } from '../../../checkpoint/halves.ts'
 import type { NativeType } from '../../native.ts'
 import type { OperatorTensor } from '../../operators.ts'
-import { sourceOf } from './launch.ts'
+import { sourceOf } from './sources.ts'
 import { compileForHost, type HostKernels, type HostMemory, hasCompiler } from './testing/emulator.ts'
 import { trainingOperators } from './training.ts'
 

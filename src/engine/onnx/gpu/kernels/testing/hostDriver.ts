@@ -1,6 +1,7 @@
 /** Kernels launched on the CPU, by the emulator. */
 import type { KernelDriver } from '../driver.ts'
-import { type Launch, sourceOf, unitKey } from '../launch.ts'
+import { type Launch, unitKey } from '../launch.ts'
+import { sourceOf } from '../sources.ts'
 import { compileForHost, type HostKernels } from './emulator.ts'
 
 export function hostDriver(): KernelDriver {
