@@ -9,8 +9,16 @@ import type { KernelDriver } from './kernels/driver.ts'
 import { KEYS, planStep, type Step, type StepSizes } from './kernels/step.ts'
 import { dispose, type Memory, next, once, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, prefillProgram } from './programs.ts'
-import { type Check, LOOK } from './sampler.ts'
-import { allStopped, promptTensors, requestsOf, type Slot, take, uniformsOf } from './slots.ts'
+import {
+  allStopped,
+  type Check,
+  LOOK,
+  promptTensors,
+  requestsOf,
+  type Slot,
+  take,
+  uniformsOf,
+} from './slots.ts'
 
 /** What a generation reads and writes, for sizes that come again. */
 interface State {

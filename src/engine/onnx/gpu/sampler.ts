@@ -19,8 +19,6 @@ import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
 import { allStopped, fresh, promptTensors, requestsOf, type Slot, take, uniformsOf } from './slots.ts'
 import { openStates } from './states.ts'
 
-/** Steps between looks at what was drawn: each waits for the device. */
-export const LOOK = 16
 /**
  * Caches have room for a multiple of this, so that prompts of like length share them, and what was recorded. WebGPU's
  * sizes stand on a ladder.
@@ -33,9 +31,6 @@ export const ROOM = 64
 export const SPARE = 8
 /** Steps that are recorded, each for the tensors of one shape, before all are let go of. */
 const RECORDINGS = 64
-/** Throws when the result is no longer wanted. */
-export type Check = Parameters<Lane['generate']>[2]
-
 export interface Sampler {
   generate: Lane['generate']
 }

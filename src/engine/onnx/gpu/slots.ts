@@ -2,8 +2,15 @@
 import { type Random, random } from '../../../random.ts'
 import type { Completion, SampleRequest } from '../../contract.ts'
 import { checkDrawn, type Sampling } from '../generate.ts'
+import type { Lane } from '../lane.ts'
 import { hostTensor, type NativeTensor } from '../native.ts'
 import type { Tensors } from './memory.ts'
+
+/** Steps between looks at what was drawn: each waits for the device. */
+export const LOOK = 16
+
+/** Throws when the result is no longer wanted. */
+export type Check = Parameters<Lane['generate']>[2]
 
 /** One sample on its way. */
 export interface Slot {

@@ -97,7 +97,7 @@ describe.skipIf(!hasCompiler())('kernels of a step', () => {
       const [time, window] = [32 * Math.ceil(Math.max(...lengths) / 32), 32 * Math.ceil(at / 32)]
       const parts = Math.ceil(time / each)
       const kernels = await compiled({
-        files: ['rows', 'attention'],
+        files: ['blocks', 'rows', 'attention'],
         defines: { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS: keyWarps },
       })
       const q = noise('q', samples * heads * headDim, 1.5 * headDim ** -0.5)
@@ -170,7 +170,7 @@ describe.skipIf(!hasCompiler())('kernels of a step', () => {
   it.each(both)('draws what the uniform number says, backwards $backwards', async ({ backwards }) => {
     const [rows, vocabulary, pieces] = [40, 1003, 4]
     const kernels = await compiled({
-      files: ['rows', 'draw'],
+      files: ['blocks', 'rows', 'draw'],
       defines: { PIECES: pieces, HEADS: 1, KV_HEADS: 1, HEAD_DIM: 32 },
     })
     const stream = random('draw')
