@@ -16,7 +16,17 @@ import type { KernelDriver } from './kernels/driver.ts'
 import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
 import { type GpuTarget, prefillProgram, stepProgram } from './programs.ts'
 import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
-import { allStopped, fresh, promptTensors, requestsOf, type Slot, take, uniformsOf } from './slots.ts'
+import {
+  allStopped,
+  type Check,
+  fresh,
+  LOOK,
+  promptTensors,
+  requestsOf,
+  type Slot,
+  take,
+  uniformsOf,
+} from './slots.ts'
 import { openStates } from './states.ts'
 
 /**
