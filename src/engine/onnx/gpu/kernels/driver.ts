@@ -17,14 +17,16 @@ export interface KernelDriver {
   record(launches: readonly Launch[]): Recorded
   /** Launches at once, on a stream that others use too: each begins when all before it has ended. */
   launch(launches: readonly Launch[], stream: bigint): void
+  /** Copies to device memory, and has done so when it returns. What was begun before must have ended. */
+  write(pointer: bigint, data: ArrayBufferView): void
+  /** The other way about. */
+  read(pointer: bigint, into: ArrayBufferView): void
 }
 
 export interface Driver extends KernelDriver {
   /** Bytes of device memory that belong to nobody else. */
   allocate(bytes: number): bigint
   free(pointer: bigint): void
-  write(pointer: bigint, data: ArrayBufferView): void
-  read(pointer: bigint, into: ArrayBufferView): void
 }
 
 export interface Recorded {
@@ -44,6 +46,12 @@ const PROGRAMMATIC_SERIALIZATION = 6
 
 /** Bytes of `CUlaunchConfig`, of an attribute, and of what parameters may take; laid out by hand in one block. */
 const LAYOUT = { attribute: 64, pointers: 144, values: 512, size: 1024 }
+
+/** Small arrays live where the garbage collector moves them, until their buffer is asked for. */
+const bytesOf = (data: ArrayBufferView) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+
+/** koffi closes a library once its handle is collected, whatever of it is still called. */
+const held: unknown[] = []
 
 let opened: Driver | undefined
 
@@ -73,6 +81,7 @@ function open(): Driver {
     throw new Error(`CUDA's ${which} was not found: none of ${names.join(', ')} loads`)
   }
   const [cuda, nvrtc] = [load('driver'), load('compiler')]
+  held.push(cuda, nvrtc)
   const errorString = cuda.func('int cuGetErrorString(int error, _Out_ const char **text)')
   const checked = (declaration: string) => {
     const call = cuda.func(declaration)
@@ -114,7 +123,7 @@ function open(): Driver {
   const allocate = made('int cuMemAlloc_v2(_Out_ uint64_t *pointer, size_t bytes)')
   const freeMemory = checked('int cuMemFree_v2(uint64_t pointer)')
   const copyIn = checked('int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)')
-  const copyOut = checked('int cuMemcpyDtoH_v2(_Out_ void *to, uint64_t from, size_t bytes)')
+  const copyOut = checked('int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)')
 
   const [major, minor] = [ATTRIBUTE.major, ATTRIBUTE.minor].map((a) => Number(attribute(a, device)))
   const architecture = 10 * major + minor
@@ -231,7 +240,14 @@ function open(): Driver {
     },
     allocate: (bytes) => BigInt(allocate(bytes) as number | bigint),
     free: (pointer) => freeMemory(pointer),
-    write: (pointer, data) => copyIn(pointer, data, data.byteLength),
-    read: (pointer, into) => copyOut(into, pointer, into.byteLength),
+    write(pointer, data) {
+      if (data.byteLength === 0) return
+      copyIn(pointer, bytesOf(data), data.byteLength)
+      // The last of a copy may still be on its way.
+      synchronize(null)
+    },
+    read(pointer, into) {
+      if (into.byteLength > 0) copyOut(bytesOf(into), pointer, into.byteLength)
+    },
   }
 }

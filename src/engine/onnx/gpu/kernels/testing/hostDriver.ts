@@ -1,8 +1,15 @@
 /** Kernels launched on the CPU, by the emulator. */
+import { loadKoffi } from '../../../native.ts'
 import type { KernelDriver } from '../driver.ts'
 import { type Launch, unitKey } from '../launch.ts'
 import { sourceOf } from '../sources.ts'
 import { compileForHost, type HostKernels } from './emulator.ts'
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+const memory = (pointer: bigint, { byteLength }: ArrayBufferView) =>
+  new Uint8Array(loadKoffi().view(pointer, byteLength))
 
 export function hostDriver(): KernelDriver {
   const compiled = new Map<string, HostKernels>()
@@ -17,5 +24,11 @@ export function hostDriver(): KernelDriver {
     },
     record: (launches) => ({ run: () => launchAll(launches), wait() {}, dispose() {} }),
     launch: launchAll,
+    write(pointer, data) {
+      if (data.byteLength > 0) memory(pointer, data).set(bytesOf(data))
+    },
+    read(pointer, into) {
+      if (into.byteLength > 0) bytesOf(into).set(memory(pointer, into))
+    },
   }
 }
