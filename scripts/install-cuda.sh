@@ -5,7 +5,8 @@
 #
 # The provider is taken from the Python wheel of the very same version, built for CUDA 13. Needs Python's pip and
 # unzip; nothing of Python is needed afterwards. CUDA's own libraries (cuBLAS, cuDNN 9, cuRAND) must be on the
-# system, or on LD_LIBRARY_PATH: PyTorch's wheels bring them too.
+# system, or on LD_LIBRARY_PATH: PyTorch's wheels bring them too. With CUDA's runtime compiler there as well (NVRTC,
+# libnvrtc.so.13 or .12) the engine runs kernels of its own, which is faster: `message-board doctor` says whether it does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 package=$(node -p "require('node:path').dirname(require.resolve('onnxruntime-node/package.json'))")

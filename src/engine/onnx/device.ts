@@ -17,6 +17,7 @@ import {
   isHost,
   notHere,
 } from './devices.ts'
+import { openDriver } from './gpu/kernels/driver.ts'
 import type { Precision } from './model.ts'
 import { hostTensor, nativeProgram } from './native.ts'
 import { nativeInstall, nativeProblem, runtimeOf, runtimePackages } from './runtime.ts'
@@ -80,7 +81,8 @@ async function tryDevice(device: Device): Promise<Probe> {
       const error = await productError(device, precision)
       if (error <= TOLERANCE) {
         const words = precision === 'float16' ? 'half precision' : 'single precision'
-        return { device, found: { device, precision }, detail: words }
+        const kernels = device === 'cuda' && precision === 'float16' ? `, ${kernelsHere()}` : ''
+        return { device, found: { device, precision }, detail: `${words}${kernels}` }
       }
       detail = `its products are wrong by ${error.toExponential(1)} in ${precision}`
     } catch (error) {
@@ -90,6 +92,17 @@ async function tryDevice(device: Device): Promise<Probe> {
     }
   }
   return { device, found: null, detail }
+}
+
+/** Whether our own kernels (`gpu/kernels/`) can be compiled and launched here; whether a model fits them, its lane says. */
+export function kernelsHere(open: () => unknown = openDriver): string {
+  try {
+    open()
+    return 'with kernels of our own'
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return `without kernels of our own, so slower: ${message} (docs/gpu.md says what they need)`
+  }
 }
 
 /** The provider is a library of its own, which the npm package leaves out. */

@@ -53,9 +53,12 @@ const bytesOf = (data: ArrayBufferView) => new Uint8Array(data.buffer, data.byte
 /** koffi closes a library once its handle is collected, whatever of it is still called. */
 const held: unknown[] = []
 
+/** The least compute capability whose kernels may begin before those before them have ended, as ours do: Hopper's. */
+const LEAST_ARCHITECTURE = 90
+
 let opened: Driver | undefined
 
-/** @throws Error where a library is missing or there is no device. */
+/** @throws Error where a library is missing, or there is no device that the kernels are written for. */
 export function openDriver(): Driver {
   opened ??= open()
   return opened
@@ -104,6 +107,10 @@ function open(): Driver {
   checked('int cuInit(unsigned int flags)')(0)
   const device = made('int cuDeviceGet(_Out_ int *device, int ordinal)')(0)
   const attribute = made('int cuDeviceGetAttribute(_Out_ int *value, int attribute, int device)')
+  const [major, minor] = [ATTRIBUTE.major, ATTRIBUTE.minor].map((a) => Number(attribute(a, device)))
+  const architecture = 10 * major + minor
+  if (architecture < LEAST_ARCHITECTURE)
+    throw new Error(`the GPU has compute capability ${major}.${minor}: 9.0 is the least`)
   const context = made('int cuDevicePrimaryCtxRetain(_Out_ void **context, int device)')(device)
   checked('int cuCtxSetCurrent(void *context)')(context)
   const stream = made('int cuStreamCreate(_Out_ void **stream, unsigned int flags)')(1)
@@ -125,8 +132,6 @@ function open(): Driver {
   const copyIn = checked('int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)')
   const copyOut = checked('int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)')
 
-  const [major, minor] = [ATTRIBUTE.major, ATTRIBUTE.minor].map((a) => Number(attribute(a, device)))
-  const architecture = 10 * major + minor
   const sizes = {
     multiprocessors: Number(attribute(ATTRIBUTE.multiprocessors, device)),
     sharedBytes: Number(attribute(ATTRIBUTE.sharedBytes, device)),
