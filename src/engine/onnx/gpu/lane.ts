@@ -22,20 +22,24 @@ import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
 import { fitsPackedAttention, packedAttentionOperators } from './kernels/packedAttention.ts'
-import { unfit } from './kernels/step.ts'
+import { stepUnit, unfit } from './kernels/step.ts'
 import { trainingOperators } from './kernels/training.ts'
 import { dispose, hosted, type Memory, next, once, openMemory, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, headProgram } from './programs.ts'
 import { openSampler, ROOM, SPARE } from './sampler.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
-/** `plain`: the graphs are WebGPU's, wherever they run. `driver`: launches our own kernels, where there is one. */
+/**
+ * `plain`: the graphs are WebGPU's, wherever they run. `given`: launches our own kernels; where it is left out, CUDA's
+ * driver does.
+ */
 export async function openGpuLane(
   options: LaneOptions,
   provider: Provider,
   plain = provider === 'webgpu',
-  driver = provider === 'cuda' ? driverFor(options) : null,
+  given?: KernelDriver | null,
 ): Promise<Lane> {
+  const driver = given === undefined && provider === 'cuda' ? await driverFor(options) : (given ?? null)
   const { config } = options
   const { precision } = options.place
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
@@ -166,11 +170,19 @@ export async function openGpuLane(
 }
 
 /** What launches our own kernels; null where these do not run, which it says. */
-function driverFor({ config, place }: LaneOptions): KernelDriver | null {
+async function driverFor({ config, place }: LaneOptions): Promise<KernelDriver | null> {
   try {
-    const why = place.precision === 'float16' ? unfit(config) : 'the device computes in single precision'
+    if (place.precision !== 'float16') throw new Error('the device computes in single precision')
+    const driver = openDriver()
+    const why = unfit(config, driver.sizes)
     if (why !== null) throw new Error(why)
-    return openDriver()
+    // Tells whether the compiler knows the GPU too.
+    await driver.compile([stepUnit(config)])
+    if (!fitsPackedAttention(config, driver.sizes))
+      say(
+        `Training's attention goes without kernels of its own, and slower: heads of ${config.headDim} elements`,
+      )
+    return driver
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     say(`Sampling and training go without kernels of their own, and slower: ${reason}`)

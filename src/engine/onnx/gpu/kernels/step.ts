@@ -28,25 +28,43 @@ export interface Drawing {
   topP: number
 }
 
-/** Why a model cannot be computed by our kernels, in sampling or in training; null where it can. */
-export function unfit({ headDim, hiddenSize, intermediateSize, heads, kvHeads }: ModelConfig): string | null {
+/** Why a model cannot be computed by our kernels on a device, in sampling or in training; null where it can. */
+export function unfit(config: ModelConfig, { sharedBytes }: DeviceSizes): string | null {
+  const { headDim, hiddenSize, intermediateSize, heads, kvHeads } = config
   if (headDim % 32 !== 0) return `heads of ${headDim} elements: no multiple of 32`
   if (heads / kvHeads > 16) return `${heads / kvHeads} query heads to a key-value head: more than 16`
   const odd = [hiddenSize, intermediateSize, heads * headDim].find((size) => size % CHUNK !== 0)
-  return odd === undefined ? null : `a width of ${odd}: no multiple of ${CHUNK}`
+  if (odd !== undefined) return `a width of ${odd}: no multiple of ${CHUNK}`
+  return lookBytes(headDim) <= sharedBytes
+    ? null
+    : `heads of ${headDim} elements: too wide for the GPU's shared memory`
+}
+
+/** The kernels of a step that are no products. */
+export function stepUnit({ heads, kvHeads, headDim }: ModelConfig): Unit {
+  const defines = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
+  return { files: ['blocks', 'rows', 'attention', 'draw'], defines }
 }
 
 /** Rows of x that a block keeps sums of, at most. */
 const MOST_ROWS = 64
-/** Threads of a block of attention, of rows, of draws. */
 /** Warps that share the keys of a block of attention; as many again take other queries. */
 const KEY_WARPS = 4
+/** Threads of a block of rows, of draws. */
 const ROW_THREADS = 256
 const DRAW_THREADS = 512
 /** Blocks that share a row of logits. */
 const PIECES = 16
 /** Bins of a level of the nucleus (draw.cu). */
 const BINS = 128
+
+/** Bytes that a block of attention holds (attention.cu: Shared). */
+function lookBytes(headDim: number): number {
+  const [block, row] = [KEY_WARPS * KEYS, WORD * (headDim / 8 + 1)]
+  const loaded = block * row + headDim * WORD * (block / 8 + 1)
+  const left = 4 * 2 * KEY_WARPS * 16 * (headDim + 8)
+  return Math.max(loaded, left) + 32 * row + 4 * 2 * KEY_WARPS * 16 * 2
+}
 
 type ProductKind = 'parts' | 'gated'
 
@@ -140,8 +158,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const { layers, heads, kvHeads, headDim, hiddenSize, intermediateSize, vocabSize, rmsNormEps } = config
   const { samples, prompts, time, window } = sizes
   const biased = weightShapes(config).has('model.layers.0.self_attn.q_proj.bias')
-  const all = { HEADS: heads, KV_HEADS: kvHeads, HEAD_DIM: headDim, KEY_WARPS, PIECES }
-  const rest: Unit = { files: ['blocks', 'rows', 'attention', 'draw'], defines: all }
+  const rest = stepUnit(config)
   const units = new Map<Unit, Unit>([[rest, rest]])
   const productUnits = new Map<string, Unit>()
   const productUnit = ({ tiles, warps, ahead, stride }: Cut): Unit => {
@@ -168,12 +185,6 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
   const block = KEY_WARPS * KEYS
   const each = block * Math.max(1, Math.ceil(time / block / 12))
   const promptParts = Math.ceil(time / each)
-  // What a block of attention holds (attention.cu: Shared).
-  const row = WORD * (headDim / 8 + 1)
-  const loaded = block * row + headDim * WORD * (block / 8 + 1)
-  const left = 4 * 2 * KEY_WARPS * 16 * (headDim + 8)
-  const lookBytes = Math.max(loaded, left) + 32 * row + 4 * 2 * KEY_WARPS * 16 * 2
-
   const partsSize =
     samples * Math.max(cuts.qkv.parts * wide, cuts.o.parts * hiddenSize, cuts.down.parts * hiddenSize)
   const buffers: Step['buffers'] = new Map<string, { dtype: NativeType; dims: readonly number[] }>([
@@ -296,7 +307,7 @@ export function planStep(config: ModelConfig, sizes: StepSizes, device: DeviceSi
             ...[at(cacheKey(layer)), at(cacheValue(layer)), int(window), at('at'), int(samples)],
             ...[at('mixed'), at('stats')],
           ],
-          lookBytes,
+          lookBytes(headDim),
         )
         launch('settle', [Math.ceil((samples * heads) / KEY_WARPS), 1, 1], 32 * KEY_WARPS, [
           ...[at('mixed'), at('stats'), at('promptOf'), at('promptLengths'), int(promptParts), int(each)],
