@@ -175,6 +175,42 @@ const onWebgpu =
   `${median(slow.map(({ seconds }) => Object.values(seconds).reduce((sum, value) => sum + value, 0))).toFixed(1)} s a step.`
 const earlier = versionOneLines(await readJsonFile(`${run}-earlier.json`, versionOneSchema))
 const before = `On an earlier state of the engine, with another start made alike: ${earlier[0][0]} ${earlier[0][1].split(': ')[0]}.`
+/** What was predicted of steps on CUDA, beside what was found. */
+const predictionsSchema = z.object({
+  firstStep: z.number(),
+  steps: z.array(
+    z.object({
+      shape: z.string(),
+      problems: z.number(),
+      copies: z.number(),
+      ...Object.fromEntries([...phases, 'step'].map((part) => [part, z.number().optional()])),
+    }),
+  ),
+})
+const predictions = await readJsonFile(root('bench/gpu-predictions.json'), predictionsSchema)
+const foundSteps = await Promise.all(
+  predictions.steps.map(async (predicted) => {
+    const { shape, problems, copies } = predicted
+    const { measured } = await readJsonFile(`${folder}/gpu-cuda-${shape}.json`, benchSchema)
+    const found = measured.find(
+      (one) => one.problems === problems && one.copies === copies && one.noteTokens === 256,
+    )
+    if (found === undefined) throw new Error(`no step of ${shape}, ${problems} x ${copies} is stored`)
+    const spent = (['draft', 'read', 'train', 'optimise'] as const).map((part) =>
+      median(found.repetitions.map((times) => times[part])),
+    )
+    const given = predicted as Record<string, number | string | undefined>
+    const said = ['draft', 'read', 'train', 'optimise'].map((part) => Number(given[part]).toFixed(2))
+    return [
+      `${shape}, ${problems} x ${copies}`,
+      `${said.join(', ')}: ${Number(given.step).toFixed(1)}`,
+      `${spent.map((value) => value.toFixed(2)).join(', ')}: ${spent.reduce((sum, value) => sum + value, 0).toFixed(1)}`,
+    ]
+  }),
+)
+await replaceSections(root('bench/README.md'), {
+  'own kernels': table(['', 'predicted s: draft, read, train, optimise: in all', 'found s'], foundSteps),
+})
 const [columns, ...cells] = versionOneTable(results)
 const said = versionOneLines(results).filter(
   ([what]) => !what.startsWith('hack') && what !== 'over-optimised',

@@ -223,21 +223,51 @@ async function reports(): Promise<string> {
   )
 }
 
+const phase = z.object({ draft: z.number(), read: z.number(), train: z.number(), optimise: z.number() })
+/** What was measured in one sitting, as each program wrote it: this project's before the peers and after them. */
 const sittingSchema = z.object({
-  date: z.string().nullable(),
+  date: z.string(),
   hardware: z.string(),
   commit: z.string(),
-  ours: z.object({
-    draft: z.number(),
-    prefill: z.number(),
-    read: z.number(),
-    train: z.number(),
-    optimise: z.number(),
+  ours: z.array(
+    z.object({ measured: z.array(z.object({ warmUp: phase, repetitions: z.array(phase) })).length(1) }),
+  ),
+  vllm: z.object({
+    versions: z.object({ vllm: z.string() }),
+    rows: z.array(z.object({ draft: z.number(), readWithPrefill: z.number() })),
   }),
-  vllm: z.object({ version: z.string(), draft: z.number(), readWithPrefill: z.number() }),
-  trl: z.object({ update: z.number(), precision: z.string() }),
-  note: z.string(),
+  trl: z.object({
+    versions: z.object({ trl: z.string() }),
+    updates: z.array(z.object({ microBatch: z.number(), forwardBackward: z.number() })).length(1),
+  }),
 })
+
+/** Seconds of the sitting, medians. */
+async function sittingSeconds() {
+  const found = await readJsonFile(at('bench/results/sitting-h200.json'), sittingSchema)
+  const runs = found.ours.flatMap(({ measured }) => measured[0].repetitions)
+  const ours = (part: keyof z.infer<typeof phase>) => median(runs.map((times) => times[part]))
+  const update = ours('train') + ours('optimise')
+  const [trl] = found.trl.updates
+  const peers = {
+    draft: median(found.vllm.rows.map(({ draft }) => draft)),
+    read: median(found.vllm.rows.map(({ readWithPrefill }) => readWithPrefill)),
+    update: trl.forwardBackward,
+  }
+  return {
+    ...found,
+    steps: runs.length,
+    mine: { draft: ours('draft'), read: ours('read'), update },
+    step: median(runs.map(({ draft, read, train, optimise }) => draft + read + train + optimise)),
+    peers,
+    peersStep: peers.draft + peers.read + peers.update,
+    microBatch: trl.microBatch,
+    firstSteps: found.ours.map(({ measured: [{ warmUp }] }) =>
+      Object.values(warmUp).reduce((sum, value) => sum + value, 0),
+    ),
+  }
+}
+
 const gpuSchema = z.object({
   parameters: z.number(),
   measured: z.array(
@@ -253,24 +283,25 @@ const gpuSchema = z.object({
 })
 
 async function sitting(): Promise<string> {
-  const { hardware, commit, ours, vllm, trl } = await readJsonFile(
-    at('bench/results/sitting-h200.json'),
-    sittingSchema,
-  )
+  const { hardware, date, commit, versions, ...found } = await sittingSeconds().then((all) => ({
+    ...all,
+    versions: { ...all.vllm.versions, ...all.trl.versions },
+  }))
+  const { mine, peers, step, peersStep, steps, microBatch, firstSteps } = found
   const { parameters, measured } = await readJsonFile(
     at('bench/results/gpu-cuda-qwen2.5-1.5b.json'),
     gpuSchema,
   )
-  const update = ours.train + ours.optimise
   const pairs: [string, number, string, number][] = [
-    ['draft', ours.draft, 'vLLM', vllm.draft],
-    ['read, its prompts included', ours.read, 'vLLM', vllm.readWithPrefill],
-    ['update', update, 'TRL', trl.update],
-    ['step', ours.draft + ours.read + update, 'both', vllm.draft + vllm.readWithPrefill + trl.update],
+    ['draft', mine.draft, 'vLLM', peers.draft],
+    ['read, its prompts included', mine.read, 'vLLM', peers.read],
+    ['update', mine.update, 'TRL', peers.update],
+    ['step', step, 'both', peersStep],
   ]
   const { asFirst, now } = floor(parameters, measured[0])
   return (
-    `Seconds, medians; one ${hardware}; this project at \`${commit}\`, vLLM ${vllm.version}, TRL's update in ${trl.precision}.\n\n` +
+    `Seconds, medians (this project's of ${steps} steps); one ${hardware}, ${date}; this project at \`${commit}\`, vLLM ${versions.vllm}, ` +
+    `TRL ${versions.trl}'s forward and backward in bfloat16 with sdpa, micro-batches of ${microBatch}.\n\n` +
     table(
       ['', 'this project', 'peer', 'its seconds', 'ratio'],
       pairs.map(([what, mine, peer, other]) => [
@@ -281,7 +312,9 @@ async function sitting(): Promise<string> {
         (other / mine).toFixed(2),
       ]),
     ) +
-    `\n\nThe hardware's floor for this step is reckoned, not measured: ${asFirst.step.toFixed(1)} s as first reckoned, ` +
+    `\n\nA program's first step, compiling and all, took ${firstSteps[0].toFixed(0)} s in the first process on a machine just started, ` +
+    `${firstSteps[1].toFixed(0)} s in the next.\n\n` +
+    `The hardware's floor for this step is reckoned, not measured: ${asFirst.step.toFixed(1)} s as first reckoned, ` +
     `${now.step.toFixed(1)} s by the operations that it cannot do without ([gpu.md](gpu.md#the-floor)).`
   )
 }
@@ -340,7 +373,7 @@ async function ratios(): Promise<string> {
   const trl = await readJsonFile(at('bench/results/cpu-small-trl.json'), theirsSchema)
   const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
   const llama = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
-  const one = await readJsonFile(at('bench/results/sitting-h200.json'), sittingSchema)
+  const gpu = await sittingSeconds()
   const sampled = (found: typeof ours, weights: string) =>
     found.measured
       .filter((line) => line.weights === weights)
@@ -348,8 +381,6 @@ async function ratios(): Promise<string> {
   const step = median(
     small.measured[0].repetitions.map(({ draft, read, train, optimise }) => draft + read + train + optimise),
   )
-  const { draft, read, train, optimise } = one.ours
-  const peers = one.vllm.draft + one.vllm.readWithPrefill + one.trl.update
   const besideLlama = (weights: string) => (sampled(llama, weights) / sampled(ours, 'F32')).toFixed(1)
   return table(
     ['what', 'beside', 'times as fast'],
@@ -367,7 +398,7 @@ async function ratios(): Promise<string> {
       [
         "a step of Qwen2.5-1.5B's shape, one H200",
         'vLLM for sampling, TRL for the update',
-        (peers / (draft + read + train + optimise)).toFixed(1),
+        (gpu.peersStep / gpu.step).toFixed(1),
       ],
     ],
   )
