@@ -39,7 +39,11 @@ describe('the terminal', () => {
         readFileSync(join(source, name), 'utf8'),
       ),
     )
-    expect(sayers.sort()).toEqual(['engine/onnx/gpu/sampler.ts', 'engine/onnx/sequences.ts'])
+    expect(sayers.sort()).toEqual([
+      'engine/onnx/gpu/lane.ts',
+      'engine/onnx/gpu/sampler.ts',
+      'engine/onnx/sequences.ts',
+    ])
   })
 
   it.each([

@@ -44,7 +44,8 @@ export async function selftest(device: Device | 'auto' = defaultDevice()): Promi
   const folder = await mkdtemp(join(tmpdir(), 'message-board-selftest-'))
   const engines: Engine[] = []
   try {
-    await writeTinyModel(folder, 1)
+    // Of sizes that our own kernels on CUDA fit, so that these are checked too.
+    await writeTinyModel(folder, 1, { headDim: 32, intermediateSize: 64 })
     const place = await chooseDevice(device)
     const open = async (on: Device) => {
       const engine = await openOnnxEngine({ model: folder, device: on })

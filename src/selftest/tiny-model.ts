@@ -8,8 +8,12 @@ import { tokenizerFiles, trainBpe } from '../tokens/bpe.ts'
 
 const specials = { pad: '<|pad|>', startOfTurn: '<|im_start|>', endOfTurn: '<|im_end|>' }
 
-/** Writes the checkpoint, of some 30,000 weights; the same seed gives the same bytes. */
-export async function writeTinyModel(folder: string, seed: number): Promise<void> {
+/** Writes the checkpoint, of some 20,000 weights; the same seed gives the same bytes. */
+export async function writeTinyModel(
+  folder: string,
+  seed: number,
+  sizes: Partial<Pick<ModelConfig, 'headDim' | 'intermediateSize'>> = {},
+): Promise<void> {
   await makeFolder(folder)
   const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, Object.values(specials))
   const config: ModelConfig = {
@@ -19,9 +23,8 @@ export async function writeTinyModel(folder: string, seed: number): Promise<void
     layers: 2,
     heads: 2,
     kvHeads: 1,
-    // As our own kernels on CUDA want them, so that these are checked too.
-    headDim: 32,
-    intermediateSize: 64,
+    headDim: 16,
+    intermediateSize: 48,
     rmsNormEps: 1e-6,
     ropeTheta: 10_000,
     ropeScaling: null,
@@ -31,6 +34,7 @@ export async function writeTinyModel(folder: string, seed: number): Promise<void
     contextLength: 512,
     bosTokenId: null,
     eosTokenIds: [bpe.vocab.indexOf(specials.endOfTurn)],
+    ...sizes,
   }
   const files = tokenizerFiles(bpe, { ...specials, contextLength: config.contextLength })
   for (const [name, value] of Object.entries(files)) await writeJsonAtomic(join(folder, name), value)

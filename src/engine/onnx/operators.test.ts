@@ -1,6 +1,5 @@
 /** Operators of our own, on the CPU: what they are given, what becomes of what they give and throw, and what they hold. */
 import { createRequire } from 'node:module'
-import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
@@ -262,26 +261,6 @@ it('holds nothing of sessions that are gone, and no more functions for many node
   expect([...found]).toEqual(Array(3).fill(999))
   program.release()
   expect(koffi.stats().callbacks).toBe(callbacks)
-})
-
-it('lets its thread be terminated while it makes or runs a session, and the process goes on', async () => {
-  const loader = import.meta.resolve('tsx/esm/api')
-  const entry = new URL('./testing/endless.ts', import.meta.url).href
-  const start = `import('${loader}').then(({ register }) => { register(); return import('${entry}') })`
-  for (const [state, after] of [
-    ['making', 3],
-    ['running', 20],
-    ['running', 57],
-  ] as const) {
-    const worker = new Worker(start, { eval: true })
-    const failed = new Promise<never>((_, reject) => worker.on('error', reject))
-    const reached = new Promise<void>((resolve) => {
-      worker.on('message', (message) => message === state && resolve())
-    })
-    await Promise.race([reached, failed])
-    await new Promise((resolve) => setTimeout(resolve, after))
-    expect(await worker.terminate()).toBe(1)
-  }
 })
 
 it('names the domain in graphs that use it alone', () => {

@@ -5,6 +5,7 @@
  */
 import { LostError, UserError } from '../../errors.ts'
 import type { Completion, Drawn } from '../contract.ts'
+import { isHost } from './devices.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
 import type { Scores, TrainResult } from './sequences.ts'
 import { sharedFlag, startThread } from './threads.ts'
@@ -49,6 +50,12 @@ export interface Pool {
   close(): Promise<void>
 }
 
+/**
+ * Milliseconds that a GPU's lane is given to come out of what it is in before its thread is ended: ended while ONNX Runtime
+ * calls it back, it takes the process with it. Sampling stops within some steps, a training batch takes a second.
+ */
+const PATIENCE = 10_000
+
 /** `givesUp`: the weights move into the last lane instead of being copied, and the caller's arrays become empty. */
 export function openPool(lanes: number, options: LaneOptions, givesUp = false): Pool {
   interface Pending {
@@ -57,6 +64,8 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
     onTokens?: CallOptions['onTokens']
   }
   const pending = new Map<number, Pending>()
+  /** Calls that a lane has: how they are told to stop, and their end. */
+  const open = new Map<() => void, Promise<unknown>>()
   let calls = 0
   const busy = new Array<number>(lanes).fill(0)
   /** A lane's thread holds the process while some call of it is open. */
@@ -99,19 +108,31 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
       }
       signal?.addEventListener('abort', abort)
       hold(lane, 1)
-      return new Promise<unknown>((resolve, reject) => {
+      const answered = new Promise<unknown>((resolve, reject) => {
         pending.set(call, { resolve, reject, onTokens })
         workers[lane].post({ call, job, stop } satisfies Message)
       })
+      open.set(abort, answered)
+      return answered
         .catch((error: unknown) => {
           throw signal?.aborted ? signal.reason : error
         })
         .finally(() => {
           hold(lane, -1)
+          open.delete(abort)
           signal?.removeEventListener('abort', abort)
         }) as Promise<ResultOf<J>>
     },
     async close() {
+      if (!isHost(options.place.device)) {
+        for (const stop of open.keys()) stop()
+        let timer: ReturnType<typeof setTimeout> | undefined
+        const patience = new Promise((resolve) => {
+          timer = setTimeout(resolve, PATIENCE)
+        })
+        await Promise.race([Promise.allSettled(open.values()), patience])
+        clearTimeout(timer)
+      }
       failAll(new Error('the engine was closed'))
       await Promise.all(workers.map((worker) => worker.terminate()))
     },

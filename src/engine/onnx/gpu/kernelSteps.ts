@@ -78,10 +78,8 @@ export function openKernelSteps({
             [cacheValue(layer), halves([samples, kvHeads, headDim, window])],
           ]),
           ...[...step.buffers].map(([name, { dtype, dims }]) => [name, kept(owner.tensor(dtype, dims))]),
-          ...['promptOf', 'at'].map((name, i) => [
-            name,
-            kept(owner.tensor('int32', [i === 0 ? samples : 1])),
-          ]),
+          ['at', kept(owner.tensor('int32', [1]))],
+          ['promptOf', kept(owner.tensor('int32', [samples]))],
           ['promptLengths', kept(owner.tensor('int32', [prompts]))],
           ['firstSamples', kept(owner.tensor('int32', [prompts + 1]))],
           ['drawn', kept(owner.tensor('int32', [steps, samples]))],
@@ -109,6 +107,8 @@ export function openKernelSteps({
       const state = await states.of(shape, () => newState(prefill, sizes, steps))
       const { step, tensors } = state
       const compiled = driver.compile(step.units)
+      // Whoever waits for it is told.
+      compiled.catch(() => {})
 
       const given = promptTensors(slots, time)
       try {

@@ -125,7 +125,7 @@ extern "C" __global__ void halves(const float* x, unsigned short* h, float* back
 extern "C" __global__ void mathematics(float* out) {
   out[0] = rsqrtf(4); out[1] = __expf(0); out[2] = exp2f(3); out[3] = max(1.f, 2.f) + min(3u, 5u) + max(2ll, 9ll);
   out[4] = __fdividef(1, 4); out[5] = -INFINITY; out[6] = __uint_as_float(__float_as_uint(1.5f)); out[7] = fmaxf(NAN, 1);
-  uint4 v = make_uint4(1, 2, 3, 4); v = streamed(&v); out[8] = v.w; waitForPrevious(); letNextBegin();
+  uint4 v = make_uint4(1, 2, 3, 4); out[8] = v.w; waitForPrevious(); letNextBegin();
 }
 
 extern "C" __global__ void lost(float* out) {

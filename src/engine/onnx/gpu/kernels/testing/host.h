@@ -315,9 +315,6 @@ inline void ldmatrix4Transposed(unsigned (&r)[4], const void* row, int line = __
   emulator::ldmatrix(emulator::LDMATRIX_TRANSPOSED, r, row, line);
 }
 
-inline uint4 streamed(const uint4* at) { return *at; }
-inline uint4 loaded(const uint4* at) { return *at; }
-
 // Asynchronous copies come as late as a device may let them come, and until then their place reads as NaN.
 inline void copyAsync16(void* shared, const void* global) { emulator::copyLater(shared, global); }
 inline void copyAsync16If(bool there, void* shared, const void* global) {
