@@ -1,9 +1,11 @@
 /** The kernels of a step against double precision, run on the CPU by the emulator, forwards and backwards. */
 import { describe, expect, it } from 'vitest'
 import { random } from '../../../../random.ts'
+import type { ModelConfig } from '../../../checkpoint/config.ts'
 import { f16ToF32, f32ToF16 } from '../../../checkpoint/halves.ts'
 import type { Unit } from './launch.ts'
 import { sourceOf } from './sources.ts'
+import { unfit } from './step.ts'
 import { compileForHost, hasCompiler } from './testing/emulator.ts'
 
 const halves = (values: Float32Array): Uint16Array => {
@@ -23,6 +25,38 @@ const noise = (key: string, count: number, scale = 1) => {
   return { bits, values: floats(bits) }
 }
 const compiled = (unit: Unit) => compileForHost(sourceOf(unit))
+describe('which models fit', () => {
+  const device = { multiprocessors: 132, sharedBytes: 227 * 1024 }
+  const fits: ModelConfig = {
+    architecture: 'qwen2',
+    vocabSize: 151_936,
+    hiddenSize: 1536,
+    layers: 28,
+    heads: 12,
+    kvHeads: 2,
+    headDim: 128,
+    intermediateSize: 8960,
+    rmsNormEps: 1e-6,
+    ropeTheta: 1_000_000,
+    ropeScaling: null,
+    tieEmbeddings: true,
+    attentionBias: true,
+    qkNorm: false,
+    contextLength: 4096,
+    bosTokenId: null,
+    eosTokenIds: [],
+  }
+  it.each([
+    [fits, device, null],
+    [{ ...fits, headDim: 80 }, device, /heads of 80 elements: no multiple of 32/],
+    [{ ...fits, heads: 64 }, device, /32 query heads to a key-value head/],
+    [{ ...fits, intermediateSize: 8968 }, device, /a width of 8968/],
+    [{ ...fits, headDim: 256 }, { ...device, sharedBytes: 99 * 1024 }, /too wide for the GPU/],
+  ])('says why one does not', (config, sizes, why) => {
+    if (why === null) expect(unfit(config, sizes)).toBeNull()
+    else expect(unfit(config, sizes)).toMatch(why)
+  })
+})
 const both = [{ backwards: false }, { backwards: true }]
 
 describe.skipIf(!hasCompiler())('kernels of a step', () => {
