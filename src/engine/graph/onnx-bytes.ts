@@ -71,6 +71,45 @@ export function onnxBytes(model: object): Uint8Array {
   return written(protobuf.Writer.create(), 'Model', model).finish()
 }
 
+/** A message as it was written: absent fields are absent, repeated ones lists. */
+export type Read = Record<string, unknown>
+
+/** The same read back. */
+export function onnxModel(bytes: Uint8Array): Read {
+  const reader = protobuf.Reader.create(bytes)
+  return readMessage(reader, 'Model', reader.len)
+}
+
+function readMessage(reader: protobuf.Reader, name: keyof typeof messages, end: number): Read {
+  const message: Read = {}
+  for (const [key, field] of Object.entries<Field>(messages[name])) if (field.repeated) message[key] = []
+  const fields = new Map(Object.entries<Field>(messages[name]).map(([key, field]) => [field.id, { key, field }]))
+  while (reader.pos < end) {
+    const tag = reader.uint32()
+    const known = fields.get(tag >>> 3)
+    if (known === undefined) {
+      reader.skipType(tag & 7)
+      continue
+    }
+    const { key, field } = known
+    if (!field.repeated) message[key] = readField(reader, field)
+    else if (field.type === 'int64' && (tag & 7) === DELIMITED) {
+      const stop = reader.uint32() + reader.pos
+      while (reader.pos < stop) (message[key] as unknown[]).push(readField(reader, field))
+    } else (message[key] as unknown[]).push(readField(reader, field))
+  }
+  return message
+}
+
+function readField(reader: protobuf.Reader, { type }: Field): unknown {
+  if (type === 'int32') return reader.int32()
+  if (type === 'int64') return Number(reader.int64())
+  if (type === 'float') return reader.float()
+  if (type === 'string') return reader.string()
+  if (type === 'bytes') return reader.bytes()
+  return readMessage(reader, type, reader.uint32() + reader.pos)
+}
+
 function written(writer: protobuf.Writer, name: keyof typeof messages, message: object): protobuf.Writer {
   for (const [key, field] of Object.entries<Field>(messages[name])) {
     const value = (message as Record<string, unknown>)[key]
