@@ -8,18 +8,12 @@ import { promisify } from 'node:util'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
-import {
-  type Device,
-  devices,
-  type FoundDevice,
-  type GpuDevice,
-  type HostDevice,
-  isHost,
-  notHere,
-} from './devices.ts'
+import { openDawn } from '../webgpu/dawn.ts'
+import { openGraphs } from '../webgpu/program.ts'
+import { type Device, devices, type FoundDevice, type HostDevice, isHost, notHere } from './devices.ts'
 import { openDriver } from './gpu/kernels/driver.ts'
 import type { Precision } from './model.ts'
-import { hostTensor, nativeProgram } from './native.ts'
+import { hostTensor, type NativeProgram, nativeProgram } from './native.ts'
 import { nativeInstall, nativeProblem, runtimeOf, runtimePackages } from './runtime.ts'
 import { compile, floatData, floats } from './session.ts'
 
@@ -59,6 +53,7 @@ export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice>
 }
 
 async function tryDevice(device: Device): Promise<Probe> {
+  if (device === 'webgpu') return tryWebgpu()
   const problem = device === 'wasm' ? null : nativeProblem()
   if (problem !== null) {
     return {
@@ -78,7 +73,7 @@ async function tryDevice(device: Device): Promise<Probe> {
   let detail = ''
   for (const precision of order) {
     try {
-      const error = await productError(device, precision)
+      const error = await productError(productOn(device), precision)
       if (error <= TOLERANCE) {
         const words = precision === 'float16' ? 'half precision' : 'single precision'
         const kernels = device === 'cuda' && precision === 'float16' ? `, ${kernelsHere()}` : ''
@@ -92,6 +87,31 @@ async function tryDevice(device: Device): Promise<Probe> {
     }
   }
   return { device, found: null, detail }
+}
+
+/** By our own kernels, which hold halves on any GPU. */
+async function tryWebgpu(): Promise<Probe> {
+  const device = 'webgpu'
+  try {
+    const gpu = await openDawn()
+    const { name, bufferBytes, matrices } = gpu.traits
+    const error = await productError(async (bytes, left, right) => {
+      const found = await gpuProduct(openGraphs(gpu).program(bytes), left, right)
+      gpu.close()
+      return found
+    }, 'float16')
+    if (error > TOLERANCE)
+      return { device, found: null, detail: `products on ${name} are wrong by ${error.toExponential(1)}` }
+    const products = matrices ? 'products of matrices in one instruction' : 'products in single precision'
+    return {
+      device,
+      found: { device, precision: 'float16', own: true, gpu: { name, bufferBytes } },
+      detail: `half precision on ${name}, ${products}`,
+    }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return { device, found: null, detail: `${reason(message)}${advice(device)}` }
+  }
 }
 
 /** Whether our own kernels (`gpu/kernels/`) can be compiled and launched here; whether a model fits them, its lane says. */
@@ -123,24 +143,33 @@ function reason(message: string): string {
 
 function advice(device: Device): string {
   if (device === 'cuda') return ' (docs/gpu.md says how to install the CUDA provider)'
-  if (device === 'webgpu') return ' (it needs a GPU driver with Vulkan, Metal or Direct3D 12)'
+  if (device === 'webgpu')
+    return ' (it needs the package webgpu and a driver with Vulkan, Metal or Direct3D 12)'
   return ''
 }
 
 const SIZE = 64
 const TOLERANCE = 0.05
 
+/** Runs the graph of `productError`. */
+type ProductOf = (bytes: Uint8Array, left: Float32Array, right: Float32Array) => Promise<Float32Array>
+
+const productOn =
+  (device: HostDevice | 'cuda'): ProductOf =>
+  async (bytes, left, right) => {
+    if (isHost(device)) return hostProduct(bytes, device, left, right)
+    return gpuProduct(await nativeProgram(bytes, { provider: device }), left, right)
+  }
+
 /** Largest error of a product of small whole numbers, which halves hold exactly. */
-async function productError(device: Device, precision: Precision): Promise<number> {
+async function productError(run: ProductOf, precision: Precision): Promise<number> {
   const a = input('a', [SIZE, SIZE])
   const b = input('b', [SIZE, SIZE])
   const product = ops.matmul(ops.cast(a, precision), ops.cast(b, precision), { transposeB: true })
-  const bytes = emit('probe', { product: ops.cast(product, 'float32') }, { plain: device === 'webgpu' })
+  const bytes = emit('probe', { product: ops.cast(product, 'float32') })
   const left = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 7) % 5) - 2)
   const right = Float32Array.from({ length: SIZE * SIZE }, (_, i) => ((i * 3) % 7) - 3)
-  const found = isHost(device)
-    ? await hostProduct(bytes, device, left, right)
-    : await gpuProduct(bytes, device, left, right)
+  const found = await run(bytes, left, right)
   return found.reduce((worst, value, i) => {
     const [row, column] = [Math.floor(i / SIZE), i % SIZE]
     let exact = 0
@@ -162,13 +191,10 @@ async function hostProduct(
 }
 
 async function gpuProduct(
-  bytes: Uint8Array,
-  device: GpuDevice,
+  program: NativeProgram,
   left: Float32Array,
   right: Float32Array,
 ): Promise<Float32Array> {
-  // With the lanes' own binding: WebGPU takes its options from the first program of a process.
-  const program = await nativeProgram(bytes, { provider: device })
   const found = new Float32Array(SIZE * SIZE)
   const matrix = (data: Float32Array) => hostTensor('float32', data, [SIZE, SIZE])
   const tensors = { a: matrix(left), b: matrix(right), product: matrix(found) }

@@ -14,7 +14,9 @@ export interface FoundDevice {
   device: Device
   /** What matrix products are computed in. */
   precision: Precision
-  /** What a browser tells of its GPU. */
+  /** All that computes there is our own (`engine/webgpu`). */
+  own?: boolean
+  /** What WebGPU tells of the GPU. */
   gpu?: {
     name: string
     /** Bytes of the largest buffer that a program may read there. */

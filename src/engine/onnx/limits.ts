@@ -49,19 +49,22 @@ export function defaultLimits(
 export function gpuLimits(
   config: ModelConfig,
   memory: number,
-  { device, precision, gpu }: FoundDevice,
+  { device, precision, own = false, gpu }: FoundDevice,
 ): Limits {
   const { layers, hiddenSize, heads, kvHeads, headDim, intermediateSize, vocabSize, contextLength } = config
   const unit = precision === 'float16' ? 2 : 4
-  // The weights once, and with an adapter folded in for two policies; on CUDA in training too; on WebGPU the head
-  // transposed, and both widened.
-  const headCopies = device === 'webgpu' ? vocabSize * hiddenSize * (unit + 2 * 4) : 0
-  const weights = parameterCount(config) * unit * (device === 'cuda' ? 4 : 3) + headCopies
-  // On WebGPU buffers are kept for each size that comes up, and sizes are few (`gpu/sizes.ts`): two of the largest fit.
-  const share = device === 'webgpu' ? 0.3 : 0.65
+  // ONNX Runtime's WebGPU, which a browser has.
+  const plain = device === 'webgpu' && !own
+  // The weights once, and with an adapter folded in for two policies, and in training too; there ONNX Runtime's WebGPU has
+  // the head transposed instead, and both widened.
+  const headCopies = plain ? vocabSize * hiddenSize * (unit + 2 * 4) : 0
+  const weights = parameterCount(config) * unit * (plain ? 3 : 4) + headCopies
+  // Buffers are kept there for each size that comes up, and sizes are few (`gpu/sizes.ts`): two of the largest fit. Those
+  // of our own WebGPU are kept too, but fit for what is somewhat smaller.
+  const share = plain ? 0.3 : own ? 0.5 : 0.65
   const free = Math.max(memory * share - weights, memory * 0.1)
-  // Training on WebGPU is in single precision, its weights widened a few at a time.
-  const wide = device === 'webgpu' ? 4 : unit
+  // Training by ONNX Runtime's WebGPU is in single precision, its weights widened a few at a time.
+  const wide = plain ? 4 : unit
   // What backward needs of a layer for each token: the residual stream twice in single precision, and the norms' outputs,
   // q, k, v before and after rotation, the mixed values, and the four tensors of the gated product.
   const perLayer =
@@ -73,9 +76,11 @@ export function gpuLimits(
     Math.max((8 * wide * heads * length ** 2) / FRUGAL.blocks, (6 * 4 * length * vocabSize) / FRUGAL.chunks)
   // WebGPU binds no buffer beyond a limit.
   const largest = (length: number) =>
-    4 *
-    length *
-    Math.max((heads * length) / FRUGAL.blocks, vocabSize / FRUGAL.chunks, intermediateSize, hiddenSize)
+    own
+      ? length * Math.max((2 * vocabSize) / FRUGAL.chunks, 2 * intermediateSize, 4 * hiddenSize)
+      : 4 *
+        length *
+        Math.max((heads * length) / FRUGAL.blocks, vocabSize / FRUGAL.chunks, intermediateSize, hiddenSize)
   const bound = (length: number) =>
     device === 'webgpu' ? (free * largest(length)) / (gpu?.bufferBytes ?? WEBGPU_BUFFER) : 0
   const rowCost = (length: number) => Math.max(length * layers * perLayer + atWork(length), bound(length))

@@ -318,15 +318,17 @@ export function blockAttention(
 
 /** The same of packed rows by operators of our own, in halves; `segments` as `segmentMask` has them. */
 export function packedAttention(
-  { heads }: ModelConfig,
+  config: ModelConfig,
   tables: RotaryTables,
   positions: Tensor,
   segments: Tensor,
+  keep?: KeepCache,
 ): Attention {
   const row = { segments, ranges: packed.segmentRanges(segments) }
-  return (q, k, v) => {
+  return (q, k, v, layer) => {
     const [query, key] = [q, k].map((x) => rotated(x, positions, tables))
-    return packed.packedAttention(query, key, v, row, heads)
+    keep?.(layer, byHead(config, key), byHead(config, v))
+    return packed.packedAttention(query, key, v, row, config.heads)
   }
 }
 

@@ -59,20 +59,30 @@ export interface NativeProgram {
   release(): void
 }
 
-/** A tensor over the host's own memory. */
+/** A tensor over the host's own memory, which ONNX Runtime is told of when it first asks. */
 export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly number[]): NativeTensor {
-  const { createTensor, releaseValue, hostMemory, addressOf } = api()
-  // Small arrays live where the garbage collector moves them, until their buffer is asked for.
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-  const value = createTensor(
-    hostMemory,
-    bytes,
-    bytes.length,
-    dims.map(BigInt),
-    dims.length,
-    ELEMENT_TYPE[dtype],
-  )
-  return { dims, dtype, data, value, address: () => addressOf(value), dispose: () => releaseValue(value) }
+  let told: Pointer
+  const value = (): Pointer => {
+    if (told !== undefined) return told
+    const { createTensor, hostMemory } = api()
+    // Small arrays live where the garbage collector moves them, until their buffer is asked for.
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+    const shape = dims.map(BigInt)
+    told = createTensor(hostMemory, bytes, bytes.length, shape, dims.length, ELEMENT_TYPE[dtype])
+    return told
+  }
+  return {
+    dims,
+    dtype,
+    data,
+    get value() {
+      return value()
+    },
+    address: () => api().addressOf(value()),
+    dispose() {
+      if (told !== undefined) api().releaseValue(told)
+    },
+  }
 }
 
 /** ONNX Runtime's names of the devices' memory. */

@@ -51,6 +51,8 @@ export interface Target extends EmitOptions {
   kernels?: boolean
   /** In halves: attention of scoring and training is an operator of our own, by tiles, instead of by blocks. */
   tiles?: boolean
+  /** No operator is ONNX Runtime's (`engine/webgpu`): prompts too are computed by those of scoring and training. */
+  own?: boolean
 }
 
 /** The base's linear maps, with LoRA beside them where there is an adapter. */

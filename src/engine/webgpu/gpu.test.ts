@@ -45,6 +45,16 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     expect([...copied]).toEqual([0, found[98], 0])
   })
 
+  it('is given what threads share, and an odd number of halves', async () => {
+    const shared = new Uint16Array(new SharedArrayBuffer(6))
+    shared.set([1, 2, 3])
+    const a = buffer(6)
+    write(a, shared)
+    const found = new Uint16Array(3)
+    await read(a, found)
+    expect([...found]).toEqual([1, 2, 3])
+  })
+
   it('says what a kernel does not compile for', async () => {
     await expect(compile(['fn main() { let from = 1; }'])).rejects.toThrow(/does not compile: .*from/)
     await done()

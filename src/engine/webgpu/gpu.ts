@@ -230,7 +230,17 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
       }
     },
     write(buffer, data) {
-      queue.writeBuffer(buffer, 0, data.buffer, data.byteOffset, data.byteLength)
+      const given = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+      // Dawn reads no memory that threads share: its binding ends the process.
+      const bytes = given.buffer instanceof SharedArrayBuffer ? given.slice() : given
+      const whole = bytes.length & ~3
+      queue.writeBuffer(buffer, 0, bytes, 0, whole)
+      // Of an odd number of halves the last is half a word.
+      if (whole < bytes.length) {
+        const rest = new Uint8Array(4)
+        rest.set(bytes.subarray(whole))
+        queue.writeBuffer(buffer, whole, rest)
+      }
     },
     async read(buffer, into) {
       const bytes = into.byteLength

@@ -1,4 +1,7 @@
-/** The GPU that kernels are tried on: any that Dawn finds, such as Mesa's in software. null where there is none. */
+/**
+ * The GPU that kernels are tried on: any that Dawn finds, such as Mesa's in software. null where there is none. (Chromium's
+ * in software takes seconds to compile a product.)
+ */
 import { openDawn } from './dawn.ts'
 import type { Gpu } from './gpu.ts'
 

@@ -5,8 +5,8 @@ import type { NativeProgram } from '../native.ts'
 import { cacheKey, cacheValue, promptKey, promptValue } from '../programs.ts'
 import type { Adapters } from './adapters.ts'
 import { keptByShape } from './kept.ts'
-import type { KernelDriver } from './kernels/driver.ts'
-import { KEYS, planStep, type Step, type StepSizes } from './kernels/step.ts'
+import type { KernelDriver, Recorded } from './kernels/driver.ts'
+import { type Drawing, KEYS, planStep, type Step, type StepSizes } from './kernels/step.ts'
 import { dispose, type Memory, next, once, type Tensors, wholly } from './memory.ts'
 import { type GpuTarget, prefillProgram } from './programs.ts'
 import {
@@ -18,11 +18,37 @@ import {
   type Slot,
   take,
   uniformsOf,
+  wholePrompts,
 } from './slots.ts'
+
+/** A step of sampling on a device, for a model and sizes. */
+export interface PlannedStep extends Pick<Step, 'buffers'> {
+  /** Values lie as keys do, [rows, kvHeads, positions, headDim], instead of [rows, kvHeads, headDim, positions]. */
+  valuesAsKeys: boolean
+  /** Compiles what is not yet, and makes ready to be run with these tensors. */
+  begin(drawing: Drawing, tensors: Tensors): Promise<Recorded>
+}
+
+export type StepPlanner = (config: ModelConfig, sizes: StepSizes) => PlannedStep
+
+/** Steps of CUDA's kernels. */
+export const cudaSteps =
+  (driver: KernelDriver): StepPlanner =>
+  (config, sizes) => {
+    const step = planStep(config, sizes, driver.sizes)
+    return {
+      buffers: step.buffers,
+      valuesAsKeys: false,
+      async begin(drawing, tensors) {
+        await driver.compile(step.units)
+        return driver.record(step.launches(drawing, (name) => tensors[name].address()))
+      },
+    }
+  }
 
 /** What a generation reads and writes, for sizes that come again. */
 interface State {
-  step: Step
+  step: PlannedStep
   /** What prefill leaves. */
   prompts: Tensors
   /** What goes in and comes out, and what steps keep between them. */
@@ -42,14 +68,14 @@ export function openKernelSteps({
   memory,
   resident,
   adapters,
-  driver,
+  plan,
 }: {
   config: ModelConfig
   target: GpuTarget
   memory: Memory
   resident: Tensors
   adapters: Adapters
-  driver: KernelDriver
+  plan: StepPlanner
 }): KernelSteps {
   const states = keptByShape<State>(({ prompts, tensors }) => {
     dispose(prompts)
@@ -60,7 +86,9 @@ export function openKernelSteps({
     wholly((kept) => {
       const { samples, prompts, time, window } = sizes
       const { layers, kvHeads, headDim, vocabSize } = config
-      const step = planStep(config, sizes, driver.sizes)
+      const step = plan(config, sizes)
+      const values = (rows: number, positions: number) =>
+        step.valuesAsKeys ? [rows, kvHeads, positions, headDim] : [rows, kvHeads, headDim, positions]
       const halves = (dims: readonly number[]) => kept(owner.tensor('float16', dims))
       const eachLayer = Array.from({ length: layers }, (_, layer) => layer)
       return {
@@ -69,13 +97,13 @@ export function openKernelSteps({
           ['logits', kept(owner.tensor('float32', [samples, vocabSize]))],
           ...eachLayer.flatMap((layer) => [
             [promptKey(layer), halves([prompts, kvHeads, time, headDim])],
-            [promptValue(layer), halves([prompts, kvHeads, headDim, time])],
+            [promptValue(layer), halves(values(prompts, time))],
           ]),
         ]),
         tensors: Object.fromEntries([
           ...eachLayer.flatMap((layer) => [
             [cacheKey(layer), halves([samples, kvHeads, window, headDim])],
-            [cacheValue(layer), halves([samples, kvHeads, headDim, window])],
+            [cacheValue(layer), halves(values(samples, window))],
           ]),
           ...[...step.buffers].map(([name, { dtype, dims }]) => [name, kept(owner.tensor(dtype, dims))]),
           ['at', kept(owner.tensor('int32', [1]))],
@@ -106,11 +134,15 @@ export function openKernelSteps({
       const shape = `${Object.values(sizes).join(' ')} ${steps}`
       const state = await states.of(shape, () => newState(prefill, sizes, steps))
       const { step, tensors } = state
-      const compiled = driver.compile(step.units)
+      const all = { ...resident, ...fused.tensors, ...state.prompts, ...tensors }
+      const beginning = step.begin({ temperature, topP }, all)
       // Whoever waits for it is told.
-      compiled.catch(() => {})
+      beginning.catch(() => {})
 
-      const given = promptTensors(slots, time)
+      const given = {
+        ...promptTensors(slots, time),
+        ...(target.own ? wholePrompts(requests.length, time) : {}),
+      }
       try {
         await once(prefill.bind([given, resident, fused.tensors], next(state.prompts)))
       } finally {
@@ -133,22 +165,21 @@ export function openKernelSteps({
       await place('firstSamples', firstSamples)
       await memory.place(uniformsOf(slots, steps, steps), [steps, samples], tensors.uniforms)
 
-      await compiled
-      const all = { ...resident, ...fused.tensors, ...state.prompts, ...tensors }
-      const recorded = driver.record(step.launches({ temperature, topP }, (name) => all[name].address()))
+      const recorded = await beginning
       const drawn = new Int32Array(steps * samples)
       let run = 0
       try {
         while (run < steps) {
           const until = Math.min(run + LOOK, steps)
-          for (; run < until; run++) recorded.run()
-          recorded.wait()
+          recorded.run(until - run)
+          run = until
+          await recorded.wait()
           await check()
           await memory.read(tensors.drawn, drawn)
           if (allStopped(slots, sampling, drawn, run)) break
         }
       } finally {
-        recorded.wait()
+        await recorded.wait()
         recorded.dispose()
       }
       const logprobs = await memory.read(tensors.logprobs, new Float32Array(steps * samples))

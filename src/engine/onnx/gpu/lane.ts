@@ -20,6 +20,8 @@ import {
 import { scoreBy, trainSumming } from '../sequences.ts'
 import type { Values } from '../session.ts'
 import { named, openAdapters } from './adapters.ts'
+import { openOwnGraphs } from './graphs.ts'
+import { cudaSteps } from './kernelSteps.ts'
 import { type KernelDriver, openDriver } from './kernels/driver.ts'
 import { fitsPackedAttention, packedAttentionOperators } from './kernels/packedAttention.ts'
 import { stepUnit, unfit } from './kernels/step.ts'
@@ -30,32 +32,35 @@ import { openSampler, ROOM, SPARE } from './sampler.ts'
 import { FRUGAL, rungAbove } from './sizes.ts'
 
 /**
- * `plain`: the graphs are WebGPU's, wherever they run. `given`: launches our own kernels; where it is left out, CUDA's
+ * `made`: whether the graphs are those for ONNX Runtime's WebGPU, wherever they run. `given`: launches our own kernels; where it is left out, CUDA's
  * driver does.
  */
 export async function openGpuLane(
   options: LaneOptions,
   provider: Provider,
-  plain = provider === 'webgpu',
+  made?: boolean,
   given?: KernelDriver | null,
 ): Promise<Lane> {
+  const own = provider === 'webgpu' ? await openOwnGraphs(options.config) : null
+  const plain = made ?? (provider === 'webgpu' && own === null)
   const driver = given === undefined && provider === 'cuda' ? await driverFor(options) : (given ?? null)
   const { config } = options
-  const { precision } = options.place
+  // Our own kernels hold halves in words, which any GPU can.
+  const precision = own ? 'float16' : options.place.precision
   const fitting = plain ? rungAbove : (size: number) => ROOM * Math.ceil(size / ROOM)
   // As long as the longest cache or row.
   const positions = fitting(options.rotaryLength + SPARE)
-  const kernels = driver !== null
   const target: GpuTarget = {
     precision,
     plain,
     context: positions,
     frugal: FRUGAL,
     namesSizes: true,
-    kernels,
-    tiles: driver !== null && fitsPackedAttention(config, driver.sizes),
+    kernels: driver !== null || own !== null,
+    tiles: own !== null || (driver !== null && fitsPackedAttention(config, driver.sizes)),
+    own: own !== null,
   }
-  const memory = openMemory(provider, options.threads, driver)
+  const memory = openMemory(provider, options.threads, { driver, graphs: own?.graphs })
   const operators =
     driver === null
       ? []
@@ -66,7 +71,8 @@ export async function openGpuLane(
   const resident = await placeWeights(options, target, memory)
   const adapters = openAdapters(config, target, memory, resident)
   const { place } = options
-  const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, driver })
+  const plan = own?.plan ?? (driver && cudaSteps(driver))
+  const sampler = openSampler({ config, place, target, memory, resident, adapters, plain, plan })
   const sums = new Map<number, [Tensors, Tensors]>()
   const trainingOf = (adapter: AdapterShape, loss: LossKind) =>
     memory.program(named(`train ${loss}`, adapter), () => summingProgram(config, adapter, loss, target), {
@@ -204,6 +210,7 @@ async function placeWeights(options: LaneOptions, target: GpuTarget, memory: Mem
     else resident[name] = await memory.narrow(data, shape)
   }
   await memory.forget('narrow')
+  memory.trim()
   resident.cos = await memory.place(tables.cos, shape)
   resident.sin = await memory.place(tables.sin, shape)
   // Of a large model, gigabytes that nobody needs now.

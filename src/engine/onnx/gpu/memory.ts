@@ -5,6 +5,7 @@
 import { emit } from '../../graph/emit.ts'
 import * as ops from '../../graph/ops.ts'
 import { input } from '../../graph/tensor.ts'
+import type { GraphRuntime } from '../../webgpu/program.ts'
 import {
   type Binding,
   type HostArray,
@@ -38,12 +39,33 @@ export interface Memory {
   place(data: HostArray, dims: readonly number[], into?: NativeTensor): Promise<NativeTensor>
   /** Copies an array to the device, into a new tensor of halves: rounded there, to the nearest, ties to even. */
   narrow(data: Float32Array, dims: readonly number[]): Promise<NativeTensor>
+  /** Gives back what was held for programs that are gone. */
+  trim(): void
   /** Copies a tensor into an array. */
   read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): Promise<A>
 }
 
-/** `driver`: launches the operators of programs, and copies, with less ado than a program of ONNX Runtime's. */
-export function openMemory(provider: Provider, threads: number, driver: KernelDriver | null = null): Memory {
+/** Copies to and from a device's tensors, where something is there that does it with less ado than a program. */
+interface Copies {
+  write(tensor: NativeTensor, data: HostArray): void
+  read(tensor: NativeTensor, into: HostArray): void | Promise<void>
+}
+
+/**
+ * `driver`: launches the operators of programs, and copies. `graphs`: runs programs in ONNX Runtime's place, and holds the
+ * tensors.
+ */
+export function openMemory(
+  provider: Provider,
+  threads: number,
+  { driver = null, graphs = null }: { driver?: KernelDriver | null; graphs?: GraphRuntime | null } = {},
+): Memory {
+  const copies: Copies | null =
+    graphs ??
+    (driver && {
+      write: (tensor, data) => driver.write(tensor.address(), data),
+      read: (tensor, into) => driver.read(tensor.address(), into),
+    })
   const programs = new Map<string, Promise<NativeProgram>>()
   const compiled = async (operators: readonly KernelOperator[]): Promise<readonly Operator[]> => {
     if (driver === null || operators.length === 0) return []
@@ -55,6 +77,7 @@ export function openMemory(provider: Provider, threads: number, driver: KernelDr
       const known = programs.get(name)
       if (known !== undefined) return known
       const made = (async () => {
+        if (graphs !== null) return graphs.program(build())
         const operators = await compiled(described)
         return nativeProgram(build(), { provider, threads, recorded, operators })
       })()
@@ -72,9 +95,9 @@ export function openMemory(provider: Provider, threads: number, driver: KernelDr
     },
     async place(data, dims, into) {
       const dtype = typeOf(data)
-      const to = into ?? (await copier(dtype, dims.length)).tensor(dtype, dims)
-      if (driver !== null) {
-        driver.write(to.address(), data)
+      const to = into ?? (graphs ?? (await copier(dtype, dims.length))).tensor(dtype, dims)
+      if (copies !== null) {
+        copies.write(to, data)
         return to
       }
       const source = hostTensor(dtype, data, dims)
@@ -93,7 +116,7 @@ export function openMemory(provider: Provider, threads: number, driver: KernelDr
         emit('narrow', { copy: ops.cast(input('source', axes(dims.length)), 'float16') }),
       )
       // Memory of a program that stays: this one's goes with it.
-      const to = (await copier('float16', dims.length)).tensor('float16', dims)
+      const to = (graphs ?? (await copier('float16', dims.length))).tensor('float16', dims)
       const source = hostTensor('float32', data, dims)
       try {
         await once(narrowing.bind([{ source }], { copy: to }))
@@ -102,9 +125,10 @@ export function openMemory(provider: Provider, threads: number, driver: KernelDr
       }
       return to
     },
+    trim: () => graphs?.trim(),
     async read(tensor, into) {
-      if (driver !== null) {
-        driver.read(tensor.address(), into)
+      if (copies !== null) {
+        await copies.read(tensor, into)
         return into
       }
       const host = hostTensor(tensor.dtype, into, tensor.dims)

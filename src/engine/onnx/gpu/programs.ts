@@ -5,6 +5,7 @@
 import type { ModelConfig } from '../../checkpoint/config.ts'
 import { weightShapes } from '../../checkpoint/folder.ts'
 import { emit } from '../../graph/emit.ts'
+import { swiglu } from '../../graph/fused.ts'
 import * as ops from '../../graph/ops.ts'
 import { constant, type Dim, input, type Tensor } from '../../graph/tensor.ts'
 import * as model from '../model.ts'
@@ -114,10 +115,10 @@ interface Fused {
 
 /**
  * The residual stream is held in the type of the products, so that one operator adds and norms; its sums are single
- * precision on CUDA. WebGPU's are not, so there the stream is.
+ * precision on CUDA. WebGPU's are not, so there the stream is; and our own operators hold it so.
  */
-function streamType({ precision = 'float32', plain }: Target): model.Precision {
-  return plain ? 'float32' : precision
+function streamType({ precision = 'float32', plain, own }: Target): model.Precision {
+  return plain || own ? 'float32' : precision
 }
 
 /** Norms of the residual stream; `config.qkNorm`'s are not among them. */
@@ -258,6 +259,9 @@ interface Context {
   head: Tensor | null
   linear: model.Linear
   addNorm: model.AddNorm
+  gated: model.Gated | undefined
+  /** Prompts are packed rows of one segment. */
+  own: boolean
   tables: model.RotaryTables
   /** For queries, which have the scale of the scores in them: scaling scores would take an operator for each layer. */
   queryTables: model.RotaryTables
@@ -272,7 +276,7 @@ function shared(
   target: Target,
   { nucleus = false, fewRows = false }: { nucleus?: boolean; fewRows?: boolean } = {},
 ): Context {
-  const { precision = 'float32', context, plain = false, kernels = false } = target
+  const { precision = 'float32', context, plain = false, kernels = false, own = false } = target
   const weight = model.parameters(config, precision)
   const { products, norms } = fusedInputs(config, target)
   const { cos, sin } = rotaryInputs(config, context)
@@ -285,7 +289,9 @@ function shared(
     weight,
     head: plain ? model.transposedHead(config, precision) : null,
     linear: fusedLinear(wide, products, { fewRows, transposeB: kernels }),
-    addNorm: fusedAddNorm(config, norms, precision),
+    addNorm: own ? model.fusedAddNorm(config, weight) : fusedAddNorm(config, norms, precision),
+    gated: own ? swiglu : undefined,
+    own,
     tables: { cos: ops.cast(cos, precision), sin: ops.cast(sin, precision) },
     queryTables: { cos: scaled(cos), sin: scaled(sin) },
     each: input('each', ['samples'], 'int32'),
@@ -301,7 +307,7 @@ function extend(
   position: { last: Tensor; total: Tensor },
   past: Caches | null,
 ): { logits: Tensor; caches: Caches } {
-  const { config, weight, head, linear, addNorm, tables, plain, dtype } = context
+  const { config, weight, head, linear, addNorm, gated, tables, plain, own, dtype } = context
   const caches: Tensor[] = []
   const keep: model.KeepCache = (_, key, value) => caches.push(key, value)
   const fused: model.Attention = (q, k, v, layer) => {
@@ -310,14 +316,26 @@ function extend(
     keep(layer, key, value)
     return mixed
   }
-  const attention = !plain
-    ? fused
-    : past === null
-      ? promptAttention(context, keep)
-      : writingAttention(context, position.last, past, keep)
+  const attention = own
+    ? wholeAttention(context, keep)
+    : !plain
+      ? fused
+      : past === null
+        ? promptAttention(context, keep)
+        : writingAttention(context, position.last, past, keep)
   const stream = { dtype, addNorm }
-  const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows }, stream)
+  const hidden = model.hiddenStates(config, weight, linear, attention, { tokens, rows }, stream, gated)
   return { logits: model.logits(config, weight, hidden, head), caches }
+}
+
+/**
+ * Causal attention of whole prompts as packed rows. Inputs: `positions` int64 [prompts, time], `segments` int32 [prompts,
+ * time], zeros.
+ */
+function wholeAttention({ config, tables }: Context, keep: model.KeepCache): model.Attention {
+  const positions = input('positions', ['prompts', 'time'], 'int64')
+  const segments = input('segments', ['prompts', 'time'], 'int32')
+  return model.packedAttention(config, tables, positions, segments, keep)
 }
 
 /**
@@ -411,7 +429,7 @@ function sharedPrefill(context: Context): Record<string, Tensor> {
       caches.map((cache, i) =>
         i % 2 === 0
           ? [`next ${promptKey(i >> 1)}`, cache]
-          : [`next ${promptValue(i >> 1)}`, ops.transpose(cache, [0, 1, 3, 2])],
+          : [`next ${promptValue(i >> 1)}`, context.own ? cache : ops.transpose(cache, [0, 1, 3, 2])],
       ),
     ),
   }
@@ -512,7 +530,7 @@ function stateOutputs({ logits, last, caches }: State): Record<string, Tensor> {
  * `sampleOf` int32 [samples], the prompt of each sample; `room` [steps], only its size counts; rotary tables, fused weights;
  * where the target is plain, the head transposed and those of `promptAttention`. Outputs: the state, as `next ...`; for our
  * own kernels the logits and the prompts' caches, keys [prompts, kvHeads, time, headDim] and values [prompts, kvHeads,
- * headDim, time], and no `room` is wanted.
+ * headDim, time], and no `room` is wanted; where all operators are ours, values as keys, by the inputs of `wholeAttention`.
  */
 export function prefillProgram(config: ModelConfig, target: Target = {}): Uint8Array {
   const context = shared(config, target)

@@ -11,8 +11,7 @@ import type { GenerateJob, Lane } from '../lane.ts'
 import { hostTensor, type NativeProgram } from '../native.ts'
 import { halvingOnLack, lacksMemory } from '../sequences.ts'
 import type { Adapters } from './adapters.ts'
-import { openKernelSteps } from './kernelSteps.ts'
-import type { KernelDriver } from './kernels/driver.ts'
+import { openKernelSteps, type StepPlanner } from './kernelSteps.ts'
 import { dispose, int64, type Memory, next, once, type Tensors, upTo } from './memory.ts'
 import { type GpuTarget, prefillProgram, stepProgram } from './programs.ts'
 import { promptsAtOnce, rungAbove, withFewPrompts } from './sizes.ts'
@@ -54,7 +53,7 @@ export function openSampler({
   resident,
   adapters,
   plain,
-  driver,
+  plan,
 }: {
   config: ModelConfig
   place: FoundDevice
@@ -64,10 +63,10 @@ export function openSampler({
   resident: Tensors
   adapters: Adapters
   plain: boolean
-  /** Steps are our own kernels', launched by this; null: graphs of ONNX Runtime's. */
-  driver: KernelDriver | null
+  /** Steps are our own kernels'; null: graphs of ONNX Runtime's. */
+  plan: StepPlanner | null
 }): Sampler {
-  const kernels = driver && openKernelSteps({ config, target, memory, resident, adapters, driver })
+  const kernels = plan && openKernelSteps({ config, target, memory, resident, adapters, plan })
   const inPlace = !plain
   const states = openStates(config, target, memory, inPlace)
   const recordings = new Map<string, number>()

@@ -95,6 +95,19 @@ export function promptTensors(slots: readonly Slot[], time: number): Tensors {
   }
 }
 
+/** What prefill reads besides where prompts are packed rows of one segment. */
+export function wholePrompts(prompts: number, time: number): Tensors {
+  const size = prompts * time
+  return {
+    positions: hostTensor(
+      'int64',
+      BigInt64Array.from({ length: size }, (_, i) => BigInt(i % time)),
+      [prompts, time],
+    ),
+    segments: hostTensor('int32', new Int32Array(size), [prompts, time]),
+  }
+}
+
 /** Whether each sample has drawn a stop token within so many steps. */
 export function allStopped(
   slots: readonly Slot[],

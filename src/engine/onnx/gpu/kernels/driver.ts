@@ -30,10 +30,10 @@ export interface Driver extends KernelDriver {
 }
 
 export interface Recorded {
-  /** Begins without waiting for the end. */
-  run(): void
+  /** Begins so many runs, one after another, without waiting for their end. */
+  run(times: number): void
   /** Waits until all that was begun has ended. */
-  wait(): void
+  wait(): void | Promise<void>
   dispose(): void
 }
 
@@ -235,7 +235,9 @@ function open(): Driver {
       const exec = instantiate(graph[0], 0)
       destroyGraph(graph[0])
       return {
-        run: () => launchGraph(exec, stream),
+        run(times) {
+          for (let i = 0; i < times; i++) launchGraph(exec, stream)
+        },
         wait: () => synchronize(stream),
         dispose: () => destroyExec(exec),
       }

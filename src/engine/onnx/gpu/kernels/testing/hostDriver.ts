@@ -22,7 +22,13 @@ export function hostDriver(): KernelDriver {
     async compile(units) {
       for (const unit of units) compiled.set(unitKey(unit), await compileForHost(sourceOf(unit)))
     },
-    record: (launches) => ({ run: () => launchAll(launches), wait() {}, dispose() {} }),
+    record: (launches) => ({
+      run(times) {
+        for (let i = 0; i < times; i++) launchAll(launches)
+      },
+      wait() {},
+      dispose() {},
+    }),
     launch: launchAll,
     write(pointer, data) {
       if (data.byteLength > 0) memory(pointer, data).set(bytesOf(data))
