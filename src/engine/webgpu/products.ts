@@ -360,14 +360,17 @@ fn keep_${name}(unit: u32, k: u32, fetched: Unit) {
 ${kind.keep(operand)}
 }`
   }
-  const turns = operands.flatMap((operand) =>
-    Array.from({ length: Math.ceil(unitsOf(operand) / threads) }, (_, i) => ({
+  // Where threads have nothing to fetch of one operand, they are not those that have nothing of the next.
+  const turns = operands.flatMap((operand, place) => {
+    const units = unitsOf(operand)
+    const first = units < threads && place % 2 === 1 ? `${threads - 1}u - t` : 't'
+    return Array.from({ length: Math.ceil(units / threads) }, (_, i) => ({
       name: operand.name,
       origin: operand.origin,
-      unit: `t + ${i * threads}u`,
+      unit: i === 0 ? first : `t + ${i * threads}u`,
       held: `${operand.name}_${i}`,
-    })),
-  )
+    }))
+  })
   const fetch = turns
     .map(({ name, origin, unit, held }) => `    ${held} = fetch_${name}(${unit}, ${origin}, k);`)
     .join('\n')
@@ -439,7 +442,8 @@ alias Unit = vec4u;`,
 ${shared(b)}
 var<workgroup> stage: array<f32, ${subgroupRows * MATRIX * stageStride}>;
 fn write_staged(t: u32, part: u32, row0: u32, column0: u32) {
-  for (var pair = t; pair < ${subgroupRows * MATRIX * pairs}u; pair += ${threads}u) {
+  for (var i = 0u; i < ${ownN / (gated ? 8 : 4)}u; i++) {
+    let pair = t + i * ${threads}u;
     let row = pair / ${pairs}u;
     let column = pair % ${pairs}u * 2u;
     let at = row * ${stageStride}u + column;
