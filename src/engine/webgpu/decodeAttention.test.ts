@@ -26,11 +26,10 @@ describe.skipIf(gpu === null)('attention of a new token on WebGPU', () => {
   it.each([
     { ...whole, heads: 6, kvHeads: 1, headDim: 32, own: 149, lengths: [300, 1, 129], shares: 3 },
     { ...whole, heads: 6, kvHeads: 2, headDim: 64, own: 0, lengths: [64, 200], limits: traits, biased: true },
-    { ...whole, heads: 3, kvHeads: 1, headDim: 128, own: 130, lengths: [140], limits: traits, normed: true },
-    { ...whole, heads: 2, kvHeads: 2, headDim: 16, own: 3, lengths: [1030, 2], normed: true },
-    // Words that threads are no multiple of, and half as many threads.
-    { ...whole, heads: 2, kvHeads: 1, headDim: 48, own: 20, lengths: [290] },
-    { ...whole, heads: 9, kvHeads: 1, headDim: 16, own: 33, lengths: [70], biased: true },
+    { ...whole, heads: 1, kvHeads: 1, headDim: 128, own: 130, lengths: [140], normed: true },
+    // Words that threads are no multiple of; half as many threads.
+    { ...whole, heads: 2, kvHeads: 2, headDim: 48, own: 3, lengths: [290, 2] },
+    { ...whole, heads: 9, kvHeads: 1, headDim: 16, own: 33, lengths: [140], biased: true },
   ])(
     'is as it is defined: $heads heads, $kvHeads of keys, of $headDim; prompts of $lengths, $own drawn, $shares shares',
     async ({ heads, kvHeads, headDim, own, lengths, shares, limits, biased, normed }) => {

@@ -275,15 +275,17 @@ fn value_word(cache: Cache, position: u32, word: u32) -> vec4u {
 }
 // Of the threads that have this word of a query's values, when elements of each stand where scores did.
 fn sum_of_word(word: u32, element: u32) -> f32 {
-  let at = word / ${words}u * ${scoresOf}u + element + word % ${words}u;
+  var at = word / ${words}u * ${scoresOf}u + element + word % ${words}u;
+  let end = at + ${spread * words}u;
   var sum = 0.0;
-  for (var s = 0u; s < ${spread}u; s++) { sum += scores[at + s * ${words}u]; }
+  for (; at < end; at += ${words}u) { sum += scores[at]; }
   return sum;
 }
 // Of a query, when the sums of its threads stand where weights did.
 fn sum_of_query(query: u32) -> f32 {
+  let end = (query + 1u) * ${softmax}u;
   var sum = 0.0;
-  for (var i = 0u; i < ${softmax}u; i++) { sum += weights[query * ${softmax}u + i]; }
+  for (var at = query * ${softmax}u; at < end; at++) { sum += weights[at]; }
   return sum;
 }
 @compute @workgroup_size(${threads})
