@@ -33,8 +33,10 @@ const { compile, done, prepare, read, traits, write } = gpu
 console.log(traits.name, traits.matrices ? 'with' : 'without', 'products of matrices')
 
 /** Seconds of what is measured at once, and how often it is. */
-const CHUNK = small ? 0.001 : 0.004
-const REPEATS = small ? 1 : 5
+const CHUNK = small ? 0.001 : 0.01
+const REPEATS = small ? 1 : 3
+/** Seconds of work before: a GPU that has waited for a compiler is slow for a while. */
+const WARM = small ? 0 : 0.15
 const CHUNKS = 2
 /** Bytes of weights in rotation, more than a cache holds. */
 const ROTATION = small ? 1 : 200e6
@@ -82,6 +84,7 @@ async function seconds(steps: readonly Step[], count: number): Promise<number> {
   }
   await wall(1, 1)
   const times = Math.max(1, Math.round(CHUNK / (await wall(1, 1))))
+  for (let spent = 0; spent < WARM; ) spent += await wall(1, times)
   let [one, more] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
   for (let repeat = 0; repeat < REPEATS; repeat++) {
     one = Math.min(one, await wall(1, times))

@@ -15,7 +15,8 @@ export async function writeTinyModel(
   sizes: Partial<Pick<ModelConfig, 'headDim' | 'intermediateSize'>> = {},
 ): Promise<void> {
   await makeFolder(folder)
-  const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, Object.values(specials))
+  // With one more, the vocabulary is an even number, as WebGPU's kernels want it.
+  const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, [...Object.values(specials), '<|endoftext|>'])
   const config: ModelConfig = {
     architecture: 'llama',
     vocabSize: bpe.vocab.length,

@@ -281,7 +281,12 @@ const storeQueries = (headDim: number, name: string) => (row: string, column: st
 /** Scores are multiplied so, and powers are of 2. */
 const scaleOf = (headDim: number) => Math.LOG2E / Math.sqrt(headDim)
 
-const forward = (headDim: number, tiles: Tiles) => `${tiles.enable}
+const forward = (headDim: number, tiles: Tiles) => {
+  const NEXT = `let next_at = seen_after(at, end, ranges_start, queries);
+    let more = next_at < end;
+    ${tiles.advance}
+    ${STREAM_SEGMENTS}`
+  return `${tiles.enable}
 ${declared(
   [
     ...['q', 'k', 'v'].map((name) => `${name}: ${tiles.word}`),
@@ -295,52 +300,48 @@ const SCALE = ${scaleOf(headDim)};
 // Of what is not seen, and the least that is taken off scores: so less that its power is 0.
 const HIDDEN = -1e30;
 const LEAST = -1e20;
-// How far a power of two may reach above the greatest before, until sums are made less instead: halves hold more.
-const REACH = 8.0;
-var<workgroup> grown: atomic<u32>;
 fn most_of(scores: vec4f) -> f32 { return max(max(scores.x, scores.y), max(scores.z, scores.w)); }
 fn sum_of(powers: vec4f) -> f32 { return (powers.x + powers.y) + (powers.z + powers.w); }
 ${ENTRY(tiles)}
   ${queriesAndKeys(headDim, tiles, ['q'])}
+  let start = at;
   ${tiles.begin}
-  ${tiles.sums('out')}
-  // Powers are those of scores less \`base\`, which stays where it is while they are not much above it.
+  // First what rows' powers come to, so that what is mixed need not be made less afterwards: a thread's own, then a row's.
   var base = vec2f(HIDDEN);
   var sum = vec2f();
   while (at < end) {
-    let next_at = seen_after(at, end, ranges_start, queries);
-    let more = next_at < end;
-    ${tiles.advance}
-    ${STREAM_SEGMENTS}
+    ${NEXT}
     ${tiles.dots(['score'])}
     ${KEYS_SEEN}
     score0 = select(vec4f(HIDDEN), score0 * SCALE, seen0);
     score1 = select(vec4f(HIDDEN), score1 * SCALE, seen1);
-    let most = vec2f(most_of(score0), most_of(score1));
-    if (any(most > base + REACH)) { atomicStore(&grown, 1u); }
-    if (workgroupUniformLoad(&grown) != 0u) {
-      atomicStore(&grown, 0u);
-      let now = max(base, most_of_row(most, thread));
-      let fading = exp2(base - now);
-      base = now;
-      sum *= fading;
-      ${tiles.scale('out', 'fading')}
-    }
-    let off = max(base, vec2f(LEAST));
-    score0 = exp2(score0 - off.x);
-    score1 = exp2(score1 - off.y);
-    sum += vec2f(sum_of(score0), sum_of(score1));
+    let now = max(base, vec2f(most_of(score0), most_of(score1)));
+    let off = max(now, vec2f(LEAST));
+    sum = sum * exp2(base - now) + vec2f(sum_of(exp2(score0 - off.x)), sum_of(exp2(score1 - off.y)));
+    base = now;
+    at = next_at;
+  }
+  let most = most_of_row(base, thread);
+  let whole = sum_of_row(sum * exp2(base - most), thread);
+  // Whole tiles of padding have seen nothing.
+  let logarithms = select(vec2f(), most + log2(whole), whole > vec2f());
+  if (across == 0u && own0 <= last) { sums[rows_start + own0] = logarithms.x; }
+  if (across == 0u && own1 <= last) { sums[rows_start + own1] = logarithms.y; }
+  at = start;
+  ${tiles.again}
+  ${tiles.sums('out')}
+  while (at < end) {
+    ${NEXT}
+    ${tiles.dots(['score'])}
+    ${KEYS_SEEN}
+    score0 = select(vec4f(), exp2(score0 * SCALE - logarithms.x), seen0);
+    score1 = select(vec4f(), exp2(score1 * SCALE - logarithms.y), seen1);
     ${tiles.mix('out', 1, 'score')}
     at = next_at;
   }
-  let whole = sum_of_row(sum, thread);
-  // Whole tiles of padding have seen nothing.
-  let factors = select(vec2f(), 1.0 / whole, whole > vec2f());
-  let logarithms = select(vec2f(), base + log2(whole), whole > vec2f());
-  if (across == 0u && own0 <= last) { sums[rows_start + own0] = logarithms.x; }
-  if (across == 0u && own1 <= last) { sums[rows_start + own1] = logarithms.y; }
-  ${tiles.store('out', 'factors', storeQueries(headDim, 'mixed'))}
+  ${tiles.store('out', 'vec2f(1)', storeQueries(headDim, 'mixed'))}
 }`
+}
 
 /**
  * Of each row what gradients of scores take: the logarithm of its sum, and the sum of mixed times its gradient, which a

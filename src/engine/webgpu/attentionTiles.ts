@@ -36,6 +36,8 @@ export interface Tiles {
   builtins: string
   /** Before the stream, which begins at `at`. */
   begin: string
+  /** Before the stream is gone through again. */
+  again: string
   /** Declares sums of zero. */
   sums(name: string): string
   /** Begins a round. If there is `more`, the next is at `next_at`, from `next_<tensor>_base`. */
@@ -44,8 +46,6 @@ export interface Tiles {
   dots(results: readonly string[]): string
   /** Adds to sums rows of the stream's tensor of that place, in shares `<shares>0` and `<shares>1`. */
   mix(sums: string, place: number, shares: string): string
-  /** Multiplies sums, of the thread's two rows by the two of `factors`. */
-  scale(sums: string, factors: string): string
   /** Hands the sums, so multiplied, on: own row, column (a multiple of 4) and a vec4f. */
   store(sums: string, factors: string, put: (row: string, column: string, value: string) => string): string
 }
@@ -113,6 +113,7 @@ fn pair_of(thread: u32) -> vec2f { return staged[thread].xy; }
 ${EXCHANGE}`,
     builtins: '',
     begin: '',
+    again: '',
     sums: (name) => each((row, column) => `var ${name}_${row}_${column} = vec4f();`),
     advance: '',
     dots: (results) =>
@@ -168,11 +169,6 @@ ${EXCHANGE}`,
       workgroupBarrier();
     }
   }`,
-    scale: (sums, factors) => `{
-    ${show(factors)}
-    ${lines(rows, (row) => `let factor${row} = ${factorOf(row)};`)}
-    ${each((row, column) => `${sums}_${row}_${column} *= factor${row};`)}
-  }`,
     store: (sums, factors, put) => `{
     ${show(factors)}
     ${lines(rows, (row) => `let factor${row} = ${factorOf(row)};`)}
@@ -220,6 +216,7 @@ export function matrixTiles(headDim: number, { own, stream }: Tensors): Tiles {
       const row = `min(${start} + i / ${words}u, last)`
       return `fetched_${tensor}_${copy} = ${name}[${base(name)} + ${row} * ${name}_step + i % ${words}u];`
     })
+  const again = fetch('at', (name) => `${name}_base`)
   const multiply = (sum: string, left: string, right: string) =>
     `${sum} = subgroupMatrixMultiplyAccumulate(${left}, ${right}, ${sum});`
   const load = (type: string, memory: string, offset: string, transposed: boolean, from: string) =>
@@ -261,7 +258,8 @@ ${EXCHANGE}`,
     })
     .join('\n')}
   ${lines(stream.length, (tensor) => lines(copies, (copy) => `var fetched_${tensor}_${copy} = vec4u();`))}
-  ${fetch('at', (name) => `${name}_base`)}`,
+  ${again}`,
+    again,
     sums: (name) => lines(columns, (column) => `var ${name}_${column} = ${RESULT}();`),
     advance: `
     workgroupBarrier();
@@ -290,6 +288,8 @@ ${EXCHANGE}`,
       ),
     )}`,
     mix: (sums, place, given) => `{
+    // What was mixed before has been read.
+    workgroupBarrier();
     ${lines(2, (i) => {
       const place = `shares[(down + ${i * HALF}u) * ${SHARE_STEP}u + across]`
       return `${place} = vec2u(pack2x16float(${given}${i}.xy), pack2x16float(${given}${i}.zw));`
@@ -307,17 +307,6 @@ ${EXCHANGE}`,
     )}`
     })}
   }`,
-    scale: (sums, factors) =>
-      lines(
-        columns,
-        (column) => `${park(`${sums}_${column}`)}
-    ${lines(2, (i) => {
-      const offset = `quad + ${i * HALF * SCORE_STEP}u`
-      return `scores[${offset}] *= ${factors}[${i}];`
-    })}
-    workgroupBarrier();
-    ${sums}_${column} = ${load(RESULT, 'scores', 'corner', false, `${SCORE_STEP}u`)};`,
-      ),
     store: (sums, factors, put) =>
       lines(
         columns,

@@ -418,18 +418,19 @@ function byMatrices({ tile, wide, gated }: Kernel, a: Operand, b: Operand): Mult
   const [down, across] = [ownM / MATRIX, ownN / MATRIX]
   const [subgroupRows, subgroupColumns] = [m / ownM, n / ownN]
   const threads = subgroupRows * subgroupColumns * SUBGROUP
-  const stride = ({ inner, size }: Operand) => (inner ? k : size) + PADDING
+  // Words of eight halves.
+  const stride = ({ inner, size }: Operand) => ((inner ? k : size) + PADDING) / 8
   const shared = (operand: Operand) =>
-    `var<workgroup> ${operand.shared}: array<f16, ${(operand.inner ? operand.size : k) * stride(operand)}>;`
+    `var<workgroup> ${operand.shared}: array<vec4u, ${(operand.inner ? operand.size : k) * stride(operand)}>;`
   const load = (operand: Operand, side: 'left' | 'right', outer: string, inner: number) => {
-    const [row, column] = operand.inner ? [outer, `${inner}u`] : [`${inner}u`, outer]
+    const [row, column] = operand.inner ? [outer, `${inner / 8}u`] : [`${inner}u`, `(${outer}) / 8u`]
     const columnMajor = (side === 'left') !== operand.inner
-    return `subgroupMatrixLoad<subgroup_matrix_${side}<f16, ${MATRIX}, ${MATRIX}>>(&${operand.shared}, (${row}) * ${stride(operand)}u + ${column}, ${columnMajor}, ${stride(operand)}u)`
+    const order = columnMajor ? 'col_major' : 'row_major'
+    return `subgroupMatrixLoad<subgroup_matrix_${side}<f16, ${MATRIX}, ${MATRIX}>, ${order}>(&${operand.shared}, (${row}) * ${stride(operand)}u + ${column}, ${stride(operand)}u)`
   }
   // Results are written by way of workgroup memory, a row of matrices of each subgroup at a time.
-  const stageStride = n + PADDING
+  const stageStride = (n + PADDING) / 2
   const pairs = n / (gated ? 4 : 2)
-  const staged = (at: string) => `vec2f(stage[${at}], stage[${at} + 1u])`
   return {
     threads,
     rows: 1,
@@ -440,15 +441,15 @@ enable chromium_experimental_subgroup_matrix;
 alias Unit = vec4u;`,
     declarations: `${shared(a)}
 ${shared(b)}
-var<workgroup> stage: array<f32, ${subgroupRows * MATRIX * stageStride}>;
+var<workgroup> stage: array<vec2f, ${subgroupRows * MATRIX * stageStride}>;
 fn write_staged(t: u32, part: u32, row0: u32, column0: u32) {
   for (var i = 0u; i < ${ownN / (gated ? 8 : 4)}u; i++) {
     let pair = t + i * ${threads}u;
     let row = pair / ${pairs}u;
     let column = pair % ${pairs}u * 2u;
-    let at = row * ${stageStride}u + column;
+    let at = row * ${stageStride}u + pair % ${pairs}u;
     let to = row0 + row / ${MATRIX}u * ${ownM}u + row % ${MATRIX}u;
-    ${gated ? `put_gated(to, column0 + column, ${staged('at')}, ${staged(`at + ${n / 2}u`)});` : `put(part, to, column0 + column, ${staged('at')});`}
+    ${gated ? `put_gated(to, column0 + column, stage[at], stage[at + ${n / 4}u]);` : 'put(part, to, column0 + column, stage[at]);'}
   }
 }`,
     keep({ shared: array, inner, start, ...operand }) {
@@ -458,9 +459,10 @@ fn write_staged(t: u32, part: u32, row0: u32, column0: u32) {
           ? 'k + column >= p.k'
           : 'vec4u(0, 2, 4, 6) + (k + column) >= vec4u(p.k)'
         : 'k + row >= p.k'
-      return `  let words = select(fetched, vec4u(), ${beyond});
-  let at = ${inner ? `(${start}u + row) * ${size}u + column` : `row * ${size}u + ${start}u + column`};
-${lines(4, (i) => `  let pair_${i} = bitcast<vec2h>(words[${i}]);\n  ${array}[at + ${2 * i}u] = pair_${i}.x;\n  ${array}[at + ${2 * i + 1}u] = pair_${i}.y;`)}`
+      const at = inner
+        ? `(${start}u + row) * ${size}u + column / 8u`
+        : `row * ${size}u + ${start / 8}u + column / 8u`
+      return `  ${array}[${at}] = select(fetched, vec4u(), ${beyond});`
     },
     parameter: ', @builtin(subgroup_id) subgroup: u32',
     sums: `  let own_row = subgroup / ${subgroupColumns}u * ${ownM}u;
@@ -478,7 +480,7 @@ ${lines(down * across, (i) => `      sum_${i} = subgroupMatrixMultiplyAccumulate
       down,
       (
         i,
-      ) => `${i > 0 ? '  workgroupBarrier();\n' : ''}${lines(across, (j) => `  subgroupMatrixStore(&stage, own_row / ${ownM / MATRIX}u * ${stageStride}u + own_column + ${j * MATRIX}u, sum_${i * across + j}, false, ${stageStride}u);`)}
+      ) => `${i > 0 ? '  workgroupBarrier();\n' : ''}${lines(across, (j) => `  subgroupMatrixStore<row_major>(&stage, own_row / ${ownM / MATRIX}u * ${stageStride}u + own_column / 2u + ${(j * MATRIX) / 2}u, sum_${i * across + j}, ${stageStride}u);`)}
   workgroupBarrier();
   write_staged(t, group.z, row0 + ${i * MATRIX}u, column0);`,
     ),
