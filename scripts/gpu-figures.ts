@@ -216,23 +216,25 @@ const said = versionOneLines(results).filter(
   ([what]) => !what.startsWith('hack') && what !== 'over-optimised',
 )
 
-/** What `selftest --device cuda` and bench/gpu.ts's sweep said on the hardware, as they said it. */
-const selftest = await readFile(`${folder}/selftest-cuda-h200.txt`, 'utf8')
-const line = (pattern: RegExp) => {
-  const found = pattern.exec(selftest)?.[1]
-  if (found === undefined) throw new Error(`the stored self-test says nothing of ${pattern}`)
-  return found
+/** What `selftest --device` and bench/gpu.ts said on the hardware, as they said it, in a sentence. */
+async function saidOf(device: string, name: string): Promise<string> {
+  const text = await readFile(`${folder}/selftest-${device}-h200.txt`, 'utf8')
+  const line = (pattern: RegExp) => {
+    const found = pattern.exec(text)?.[1]
+    if (found === undefined) throw new Error(`the stored self-test of ${device} says nothing of ${pattern}`)
+    return found
+  }
+  const drifts = [...text.matchAll(/sampled against trained log-probabilities: (\S+)/g)]
+  const most = Math.max(...drifts.map(([, value]) => Number(value)))
+  return (
+    `${name} log-probabilities are within ${line(/log-probabilities against the CPU: (\S+),/)} of the CPU's and its gradients within ` +
+    `${line(/LoRA gradients against the CPU, relative: (\S+),/)}; sampled and trained log-probabilities differ by ` +
+    `${line(/sampling against training: (\S+),/)} at most there, and by ${most.toExponential(1)} over the steps below.`
+  )
 }
-const drifts = [...selftest.matchAll(/sampled against trained log-probabilities: (\S+)/g)].map(([, value]) =>
-  Number(value),
-)
-const onCuda =
-  `CUDA's log-probabilities are within ${line(/log-probabilities against the CPU: (\S+),/)} of the CPU's and its gradients within ` +
-  `${line(/LoRA gradients against the CPU, relative: (\S+),/)}; sampled and trained log-probabilities differ by ` +
-  `${line(/sampling against training: (\S+),/)} at most there, and by ${Math.max(...drifts).toExponential(1)} over all sizes of the sweep below.`
 
 await replaceSections(root('docs/gpu.md'), {
-  selftest: onCuda,
+  selftest: `${await saidOf('cuda', "CUDA's")}\n${await saidOf('webgpu', "WebGPU's")}`,
   gpu: table(head, [...rows, ...peerRows]),
   peer: table(['a step', 'as fast as TRL with its own `generate`, its median', 'its fastest'], ratios),
   first: `${firsts.join(', ')}.`,

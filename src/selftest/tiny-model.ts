@@ -16,7 +16,10 @@ export async function writeTinyModel(
 ): Promise<void> {
   await makeFolder(folder)
   // With one more, the vocabulary is an even number, as WebGPU's kernels want it.
-  const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, [...Object.values(specials), '<|endoftext|>'])
+  const bpe = trainBpe(['a short note: 1 + 1 = 2 \\boxed{2}'], 270, [
+    ...Object.values(specials),
+    '<|endoftext|>',
+  ])
   const config: ModelConfig = {
     architecture: 'llama',
     vocabSize: bpe.vocab.length,

@@ -83,7 +83,9 @@ export function onnxModel(bytes: Uint8Array): Read {
 function readMessage(reader: protobuf.Reader, name: keyof typeof messages, end: number): Read {
   const message: Read = {}
   for (const [key, field] of Object.entries<Field>(messages[name])) if (field.repeated) message[key] = []
-  const fields = new Map(Object.entries<Field>(messages[name]).map(([key, field]) => [field.id, { key, field }]))
+  const fields = new Map(
+    Object.entries<Field>(messages[name]).map(([key, field]) => [field.id, { key, field }]),
+  )
   while (reader.pos < end) {
     const tag = reader.uint32()
     const known = fields.get(tag >>> 3)

@@ -85,21 +85,15 @@ export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly nu
   }
 }
 
-/** ONNX Runtime's names of the devices' memory. */
-const MEMORY = { cuda: 'Cuda', webgpu: 'WebGPU_Buffer' }
-
 export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): Promise<NativeProgram> {
   const native = api()
   const { provider, threads = 1, recorded = false, operators = [] } = options
+  if (provider === 'webgpu') throw new Error('in Node WebGPU is not computed on by ONNX Runtime')
   const settings = native.createSessionOptions()
   native.check(native.setIntraOpThreads(settings, threads))
   native.check(native.setOptimization(settings, 99))
   native.check(native.setLogLevel(settings, 4))
   native.check(native.disableMemPattern(settings))
-  // Buffers are kept for the next of their size: to make one takes longer than to compute what goes into it (sixteen
-  // sums and products over 368 MB: 29 ms, or 4.6 ms where they are kept). So sizes must be few: `sizes.ts`.
-  if (provider === 'webgpu')
-    native.check(native.appendProvider(settings, 'WebGPU', ['storageBufferCacheMode'], ['simple'], 1))
   if (provider === 'cuda') {
     const cuda = native.createCudaOptions()
     const values = {
@@ -117,9 +111,8 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
   const create = () => native.createSession(native.env, bytes, bytes.length, settings)
   let session: Pointer
   try {
-    // On a thread of its own, so that others can run meanwhile; WebGPU's stay on the one that runs them.
+    // On a thread of its own, so that others can run meanwhile.
     if (own !== undefined) session = own.making(create, native.releaseSession)
-    else if (provider === 'webgpu') session = create()
     else session = await native.createSessionApart(native.env, bytes, bytes.length, settings)
   } catch (error) {
     forget?.()
@@ -127,7 +120,7 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
   } finally {
     native.releaseSessionOptions(settings)
   }
-  const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo(MEMORY[provider], 0, 0, 0)
+  const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo('Cuda', 0, 0, 0)
   const allocator = native.createAllocator(session, memory)
   const inputs = Array.from({ length: native.inputCount(session) }, (_, i) => native.inputName(session, i))
   const runOptions = new Map<number | undefined, Pointer>()
@@ -291,7 +284,6 @@ function openApi() {
     setOptimization: at(23, P, P, 'int'),
     setLogLevel: at(22, P, P, 'int'),
     disableMemPattern: at(17, P, P),
-    appendProvider: at(216, P, P, 'const char *', 'const char **', 'const char **', 'size_t'),
     createCudaOptions: making(205),
     updateCudaOptions: at(206, P, P, 'const char **', 'const char **', 'size_t'),
     appendCuda: at(204, P, P, P),

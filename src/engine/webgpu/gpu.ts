@@ -71,7 +71,7 @@ const USAGE = { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, UNIFORM: 64, STORAGE: 128
 const MAP_READ = 1
 
 /** Features that are made use of where they are there: those that products of matrices take. */
-const MATRIX_FEATURES = ['shader-f16', 'subgroups', 'chromium-experimental-subgroup-matrix'] as const
+export const MATRIX_FEATURES = ['shader-f16', 'subgroups', 'chromium-experimental-subgroup-matrix'] as const
 const TILE = 16
 const SUBGROUP = 32
 

@@ -4,9 +4,10 @@
  * them and replayed, so that the host launches one thing a step. WebGPU lets no operator read and write one buffer: there
  * all but the caches, which are only written to, come in pairs, read and written by turns.
  */
+import { UserError } from '../../../errors.ts'
 import { say } from '../../../platform/machine.ts'
 import { f32ToF16 } from '../../checkpoint/halves.ts'
-import type { Lane, LaneOptions } from '../lane.ts'
+import type { Lane, LaneOptions, OverlayJob } from '../lane.ts'
 import { rotaryTables, TRANSPOSED_HEAD, weightPrecision } from '../model.ts'
 import { hostTensor, type NativeProgram, type Provider } from '../native.ts'
 import {
@@ -104,6 +105,7 @@ export async function openGpuLane(
 
   return {
     async overlay(job) {
+      if (own !== null) checkRanks(job)
       await adapters.set(job)
     },
     generate(job, ...others) {
@@ -173,6 +175,15 @@ export async function openGpuLane(
       return trainSumming(job.batches, job, summing, fitting)
     },
   }
+}
+
+/** @throws UserError where a row of an adapter would begin in the midst of a word of two halves. */
+function checkRanks({ tensors }: OverlayJob): void {
+  const odd = tensors?.find(({ name, shape }) => name.endsWith('lora_A') && shape[0] % 2 !== 0)
+  if (odd)
+    throw new UserError(
+      `An adapter of rank ${odd.shape[0]} is not computed on WebGPU: its rank must be an even number. --device cpu computes it.`,
+    )
 }
 
 /** What launches our own kernels; null where these do not run, which it says. */
