@@ -91,6 +91,10 @@ export async function generate(
   const prefix = openCache(config, asked.length, longest, longest)
   const samples = groups.reduce((sum, group) => sum + group.length, 0)
   const own = openCache(config, samples, WINDOW_GROWTH, sampling.maxTokens)
+  const batches = promptBatches(requests, context.prefillTokens)
+  // The longest prompt of a batch comes first.
+  const padded = batches.map((batch) => batch.length * requests[batch[0]].prompt.length)
+  const room = openRoom(config, samples, Math.max(samples, ...padded))
 
   let drawn: Drawn[] = []
   const tell = (newTokens: number) => {
@@ -115,12 +119,13 @@ export async function generate(
 
   const live: Slot[] = []
   const prompts: Prompt[] = []
-  for (const batch of promptBatches(requests, context.prefillTokens)) {
+  for (const batch of batches) {
     await context.check()
     const { logprobs, cache } = await runPrompts(
       context,
       batch.map((i) => requests[i].prompt),
       temperature,
+      room,
     )
     batch.forEach((request, row) => {
       const going = groups[request].filter((slot) => !advance(slot, logprobs, row))
@@ -143,22 +148,25 @@ export async function generate(
       growWindow(config, own, live)
       feeds = null
     }
-    feeds ??= stepFeeds(config, prefix, prompts, own, live)
-    const outputs = await context.step(batch).run([
-      {
-        ...feeds.values,
-        tokens: int32s(
-          live.map((slot) => slot.token),
-          [batch, 1],
-        ),
-        positions: int64s(
-          live.map(({ prompt, length }) => prompt.length + length),
-          [batch, 1],
-        ),
-        temperature,
-      },
-      ...context.values,
-    ])
+    feeds ??= stepFeeds(config, prefix, prompts, own, room, live)
+    const outputs = await context.step(batch).run(
+      [
+        {
+          ...feeds.values,
+          tokens: int32s(
+            live.map((slot) => slot.token),
+            [batch, 1],
+          ),
+          positions: int64s(
+            live.map(({ prompt, length }) => prompt.length + length),
+            [batch, 1],
+          ),
+          temperature,
+        },
+        ...context.values,
+      ],
+      feeds.into,
+    )
     appendNew(config, own, live, outputs)
     feeds.show()
     const logprobs = floatData(outputs.logprobs)
@@ -286,21 +294,57 @@ function appendNew(
   })
 }
 
-/** What a step reads beside its tokens, as long as the same samples are on their way in the same window. */
+/** Room for what a program gives: log-probabilities of so many rows, keys and values of so many positions, as a cache has them. */
+interface Room {
+  logprobs: Float32Array
+  arrays: Float32Array[]
+}
+
+function openRoom(
+  { vocabSize, kvHeads, headDim, layers }: ModelConfig,
+  rows: number,
+  positions: number,
+): Room {
+  return {
+    logprobs: new Float32Array(rows * vocabSize),
+    arrays: Array.from({ length: 2 * layers }, () => new Float32Array(positions * kvHeads * headDim)),
+  }
+}
+
+/** Where a program of so many rows is to write: `time` new keys and values a row, which it names with `before`. */
+function outputsIn(
+  { vocabSize, kvHeads, headDim }: ModelConfig,
+  { logprobs, arrays }: Room,
+  { rows, time, before }: { rows: number; time: number; before: string },
+): Values {
+  const caches = arrays.map((array, a): [string, Value] => [
+    before + cacheName(a),
+    floats(array.subarray(0, rows * kvHeads * time * headDim), [rows, kvHeads, time, headDim]),
+  ])
+  return {
+    logprobs: floats(logprobs.subarray(0, rows * vocabSize), [rows, vocabSize]),
+    ...Object.fromEntries(caches),
+  }
+}
+
+/** What a step reads beside its tokens, and writes, as long as the same samples are on their way in the same window. */
 interface StepFeeds {
   values: Record<string, Value>
+  into: Values
   /** Shows each sample the position that its next token's keys and values are written to. */
   show(): void
 }
 
 /** The caches' rows, read in place; which samples ask which prompt; what each may see (`model.StepCache`). */
 function stepFeeds(
-  { heads, kvHeads, headDim, layers }: ModelConfig,
+  config: ModelConfig,
   prefix: KeyValueCache,
   prompts: readonly Prompt[],
   own: KeyValueCache,
+  room: Room,
   live: readonly Slot[],
 ): StepFeeds {
+  const { heads, kvHeads, headDim, layers } = config
   const group = heads / kvHeads
   const batch = live.length
   const most = Math.max(...prompts.map(({ slots }) => slots.length))
@@ -357,6 +401,7 @@ function stepFeeds(
   }
   return {
     values,
+    into: outputsIn(config, room, { rows: batch, time: 1, before: 'new ' }),
     show() {
       for (const { row, length } of live) {
         for (let g = 0; g < group; g++) mask[starts[row] + g * columns + length] = 0
@@ -369,6 +414,7 @@ async function runPrompts(
   { config, prompt, values }: GenerateContext,
   prompts: readonly (readonly number[])[],
   temperature: Value,
+  room: Room,
 ): Promise<{ logprobs: Float32Array; cache: KeyValueCache }> {
   const batch = prompts.length
   const time = Math.max(...prompts.map(({ length }) => length))
@@ -380,19 +426,18 @@ async function runPrompts(
     tokens.set(line, row * time)
     for (let at = 0; at < time; at++) positions[row * time + at] = at
   })
-  const outputs = await prompt.run([
-    {
-      tokens: int32s(tokens, [batch, time]),
-      positions: int64s(positions, [batch, time]),
-      mask: floats(mask, [1, 1, time, time]),
-      rows: int32s(
-        prompts.map(({ length }, row) => row * time + length - 1),
-        [batch],
-      ),
-      temperature,
-    },
-    ...values,
-  ])
+  const inputs = {
+    tokens: int32s(tokens, [batch, time]),
+    positions: int64s(positions, [batch, time]),
+    mask: floats(mask, [1, 1, time, time]),
+    rows: int32s(
+      prompts.map(({ length }, row) => row * time + length - 1),
+      [batch],
+    ),
+    temperature,
+  }
+  const into = outputsIn(config, room, { rows: batch, time, before: '' })
+  const outputs = await prompt.run([inputs, ...values], into)
   const arrays = Array.from({ length: 2 * config.layers }, (_, a) => floatData(outputs[cacheName(a)]))
   return { logprobs: floatData(outputs.logprobs), cache: { window: time, arrays } }
 }

@@ -90,6 +90,8 @@ export interface Lane {
   ): Promise<Completion[][]>
   score(job: ScoreJob): Promise<Scores>
   train(job: TrainJob): Promise<TrainResult>
+  /** Lets go of what would outlive its thread. */
+  close?(): Promise<void>
 }
 
 export function openLane(options: LaneOptions): Lane {
@@ -212,6 +214,10 @@ export function openLane(options: LaneOptions): Lane {
             sequenceProgram(config, { trained: 'all', loss }),
       )
       return trainBatches(training, valuesOf(job), batches, job, adapter && inBlocks)
+    },
+    async close() {
+      const compiled = await Promise.all(programs.values())
+      await Promise.all([...compiled, packed?.program].map((one) => one?.release()))
     },
   }
 }
