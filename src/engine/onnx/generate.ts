@@ -20,6 +20,7 @@ import {
   type Value,
   type Values,
 } from './session.ts'
+import type { Shelf } from './shelf.ts'
 
 export interface GenerateContext {
   config: ModelConfig
@@ -30,6 +31,8 @@ export interface GenerateContext {
   values: readonly Values[]
   /** Prompt tokens, padding included, computed together. */
   prefillTokens: number
+  /** Caches and outputs are taken from it. */
+  shelf: Shelf
   /** Called with the number of new tokens, and where `tells` with the tokens. */
   onTokens(newTokens: number, drawn: readonly Drawn[]): void
   tells: boolean
@@ -69,7 +72,8 @@ export async function generate(
   requests: readonly SampleRequest[],
   sampling: Sampling,
 ): Promise<Completion[][]> {
-  const { config } = context
+  const { config, shelf } = context
+  shelf.clear()
   const groups = requests.map(({ prompt, seeds }, request) => {
     const shared: Prompt = { length: prompt.length, row: 0, slots: [] }
     return seeds.map(
@@ -88,13 +92,13 @@ export async function generate(
   const temperature = scalar(sampling.temperature)
   const asked = requests.filter(({ seeds }) => seeds.length > 0)
   const longest = Math.max(...asked.map(({ prompt }) => prompt.length))
-  const prefix = openCache(config, asked.length, longest, longest)
+  const prefix = openCache(config, shelf, asked.length, longest, longest)
   const samples = groups.reduce((sum, group) => sum + group.length, 0)
-  const own = openCache(config, samples, WINDOW_GROWTH, sampling.maxTokens)
+  const own = openCache(config, shelf, samples, WINDOW_GROWTH, sampling.maxTokens)
   const batches = promptBatches(requests, context.prefillTokens)
   // The longest prompt of a batch comes first.
   const padded = batches.map((batch) => batch.length * requests[batch[0]].prompt.length)
-  const room = openRoom(config, samples, Math.max(samples, ...padded))
+  const room = openRoom(config, shelf, samples, Math.max(samples, ...padded))
 
   let drawn: Drawn[] = []
   const tell = (newTokens: number) => {
@@ -231,10 +235,16 @@ interface KeyValueCache {
 const WINDOW_GROWTH = 32
 
 /** Room for windows of up to `most`, beginning with `window`. */
-function openCache(config: ModelConfig, rows: number, window: number, most: number): KeyValueCache {
+function openCache(
+  config: ModelConfig,
+  shelf: Shelf,
+  rows: number,
+  window: number,
+  most: number,
+): KeyValueCache {
   const grown = window + Math.ceil(Math.max(0, most - window) / WINDOW_GROWTH) * WINDOW_GROWTH
   const size = rows * config.kvHeads * grown * config.headDim
-  const arrays = Array.from({ length: 2 * config.layers }, () => new Float32Array(size))
+  const arrays = Array.from({ length: 2 * config.layers }, () => shelf.take(size))
   return { window, arrays }
 }
 
@@ -302,12 +312,13 @@ interface Room {
 
 function openRoom(
   { vocabSize, kvHeads, headDim, layers }: ModelConfig,
+  shelf: Shelf,
   rows: number,
   positions: number,
 ): Room {
   return {
-    logprobs: new Float32Array(rows * vocabSize),
-    arrays: Array.from({ length: 2 * layers }, () => new Float32Array(positions * kvHeads * headDim)),
+    logprobs: shelf.take(rows * vocabSize),
+    arrays: Array.from({ length: 2 * layers }, () => shelf.take(positions * kvHeads * headDim)),
   }
 }
 
