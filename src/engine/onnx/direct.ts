@@ -72,7 +72,10 @@ function values({ often, check, floatsAt, hostMemory }: NativeApi, count: number
   const word = new Int32Array(2)
   return {
     pointers,
-    /** A tensor over an array of JavaScript's, which is read or written where it lies. */
+    /**
+     * A tensor over an array of JavaScript's, which is read or written where it lies. koffi asks for the array's buffer, and by
+     * that a small one leaves V8's heap, where it could be moved.
+     */
     wrap(value: Value, i: number): void {
       const { dims: shape, data } = value
       for (let axis = 0; axis < shape.length; axis++) dims[axis] = BigInt(shape[axis])

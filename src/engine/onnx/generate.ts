@@ -153,24 +153,18 @@ export async function generate(
       feeds = null
     }
     feeds ??= stepFeeds(config, prefix, prompts, own, room, live)
-    const outputs = await context.step(batch).run(
-      [
-        {
-          ...feeds.values,
-          tokens: int32s(
-            live.map((slot) => slot.token),
-            [batch, 1],
-          ),
-          positions: int64s(
-            live.map(({ prompt, length }) => prompt.length + length),
-            [batch, 1],
-          ),
-          temperature,
-        },
-        ...context.values,
-      ],
-      feeds.into,
-    )
+    const fed = {
+      tokens: int32s(
+        live.map((slot) => slot.token),
+        [batch, 1],
+      ),
+      positions: int64s(
+        live.map(({ prompt, length }) => prompt.length + length),
+        [batch, 1],
+      ),
+      temperature,
+    }
+    const outputs = await context.step(batch).run([fed, feeds.values, ...context.values], feeds.into)
     appendNew(config, own, live, outputs)
     feeds.show()
     const logprobs = floatData(outputs.logprobs)

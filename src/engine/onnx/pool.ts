@@ -1,5 +1,5 @@
 /**
- * Lanes as worker threads. ONNX Runtime's Node binding blocks the thread that calls it, so computing on several cores,
+ * Lanes as worker threads. ONNX Runtime blocks the thread that calls it, so computing on several cores,
  * and staying responsive meanwhile, takes threads. Small models get a lane a core, each on one thread: that beats
  * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
  */

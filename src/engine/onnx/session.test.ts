@@ -1,4 +1,5 @@
 /** One set of cases for all that runs graphs on the CPU: the C API, the Node binding and WebAssembly. */
+import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { describe, expect, it } from 'vitest'
 import { emit } from '../graph/emit.ts'
@@ -132,4 +133,26 @@ it('says which input is missing', async () => {
     "the graph's input weight was not given",
   )
   await program.release()
+})
+
+it('goes on by the Node binding where koffi is not installed', () => {
+  const program = `
+    import Module from 'node:module'
+    const resolve = Module._resolveFilename
+    Module._resolveFilename = function (name, ...rest) {
+      if (name === 'koffi') throw new Error('it is not installed')
+      return resolve.call(this, name, ...rest)
+    }
+    const of = (name) => import(new URL(name, ${JSON.stringify(import.meta.url)}))
+    const { directSessions } = await of('direct.ts')
+    const { compile, floats } = await of('session.ts')
+    const { emit } = await of('../graph/emit.ts')
+    const { neg } = await of('../graph/ops.ts')
+    const { input } = await of('../graph/tensor.ts')
+    const { y } = await (await compile(emit('test', { y: neg(input('x', [2])) }))).run([
+      { x: floats(Float32Array.of(1, -2), [2]) },
+    ])
+    console.log(directSessions(), String(y.data))`
+  const flags = ['--import', import.meta.resolve('tsx'), '--input-type=module', '--eval', program]
+  expect(execFileSync(process.execPath, flags, { encoding: 'utf8' })).toBe('null -1,2\n')
 })
