@@ -20,6 +20,7 @@ import {
   type Value,
   type Values,
 } from './session.ts'
+import type { Shelf } from './shelf.ts'
 
 export interface GenerateContext {
   config: ModelConfig
@@ -30,6 +31,8 @@ export interface GenerateContext {
   values: readonly Values[]
   /** Prompt tokens, padding included, computed together. */
   prefillTokens: number
+  /** Caches and outputs are taken from it. */
+  shelf: Shelf
   /** Called with the number of new tokens, and where `tells` with the tokens. */
   onTokens(newTokens: number, drawn: readonly Drawn[]): void
   tells: boolean
@@ -69,7 +72,8 @@ export async function generate(
   requests: readonly SampleRequest[],
   sampling: Sampling,
 ): Promise<Completion[][]> {
-  const { config } = context
+  const { config, shelf } = context
+  shelf.clear()
   const groups = requests.map(({ prompt, seeds }, request) => {
     const shared: Prompt = { length: prompt.length, row: 0, slots: [] }
     return seeds.map(
@@ -88,9 +92,13 @@ export async function generate(
   const temperature = scalar(sampling.temperature)
   const asked = requests.filter(({ seeds }) => seeds.length > 0)
   const longest = Math.max(...asked.map(({ prompt }) => prompt.length))
-  const prefix = openCache(config, asked.length, longest, longest)
+  const prefix = openCache(config, shelf, asked.length, longest, longest)
   const samples = groups.reduce((sum, group) => sum + group.length, 0)
-  const own = openCache(config, samples, WINDOW_GROWTH, sampling.maxTokens)
+  const own = openCache(config, shelf, samples, WINDOW_GROWTH, sampling.maxTokens)
+  const batches = promptBatches(requests, context.prefillTokens)
+  // The longest prompt of a batch comes first.
+  const padded = batches.map((batch) => batch.length * requests[batch[0]].prompt.length)
+  const room = openRoom(config, shelf, samples, Math.max(samples, ...padded))
 
   let drawn: Drawn[] = []
   const tell = (newTokens: number) => {
@@ -115,12 +123,13 @@ export async function generate(
 
   const live: Slot[] = []
   const prompts: Prompt[] = []
-  for (const batch of promptBatches(requests, context.prefillTokens)) {
+  for (const batch of batches) {
     await context.check()
     const { logprobs, cache } = await runPrompts(
       context,
       batch.map((i) => requests[i].prompt),
       temperature,
+      room,
     )
     batch.forEach((request, row) => {
       const going = groups[request].filter((slot) => !advance(slot, logprobs, row))
@@ -143,22 +152,19 @@ export async function generate(
       growWindow(config, own, live)
       feeds = null
     }
-    feeds ??= stepFeeds(config, prefix, prompts, own, live)
-    const outputs = await context.step(batch).run([
-      {
-        ...feeds.values,
-        tokens: int32s(
-          live.map((slot) => slot.token),
-          [batch, 1],
-        ),
-        positions: int64s(
-          live.map(({ prompt, length }) => prompt.length + length),
-          [batch, 1],
-        ),
-        temperature,
-      },
-      ...context.values,
-    ])
+    feeds ??= stepFeeds(config, prefix, prompts, own, room, live)
+    const fed = {
+      tokens: int32s(
+        live.map((slot) => slot.token),
+        [batch, 1],
+      ),
+      positions: int64s(
+        live.map(({ prompt, length }) => prompt.length + length),
+        [batch, 1],
+      ),
+      temperature,
+    }
+    const outputs = await context.step(batch).run([fed, feeds.values, ...context.values], feeds.into)
     appendNew(config, own, live, outputs)
     feeds.show()
     const logprobs = floatData(outputs.logprobs)
@@ -223,10 +229,16 @@ interface KeyValueCache {
 const WINDOW_GROWTH = 32
 
 /** Room for windows of up to `most`, beginning with `window`. */
-function openCache(config: ModelConfig, rows: number, window: number, most: number): KeyValueCache {
+function openCache(
+  config: ModelConfig,
+  shelf: Shelf,
+  rows: number,
+  window: number,
+  most: number,
+): KeyValueCache {
   const grown = window + Math.ceil(Math.max(0, most - window) / WINDOW_GROWTH) * WINDOW_GROWTH
   const size = rows * config.kvHeads * grown * config.headDim
-  const arrays = Array.from({ length: 2 * config.layers }, () => new Float32Array(size))
+  const arrays = Array.from({ length: 2 * config.layers }, () => shelf.take(size))
   return { window, arrays }
 }
 
@@ -286,21 +298,58 @@ function appendNew(
   })
 }
 
-/** What a step reads beside its tokens, as long as the same samples are on their way in the same window. */
+/** Room for what a program gives: log-probabilities of so many rows, keys and values of so many positions, as a cache has them. */
+interface Room {
+  logprobs: Float32Array
+  arrays: Float32Array[]
+}
+
+function openRoom(
+  { vocabSize, kvHeads, headDim, layers }: ModelConfig,
+  shelf: Shelf,
+  rows: number,
+  positions: number,
+): Room {
+  return {
+    logprobs: shelf.take(rows * vocabSize),
+    arrays: Array.from({ length: 2 * layers }, () => shelf.take(positions * kvHeads * headDim)),
+  }
+}
+
+/** Where a program of so many rows is to write: `time` new keys and values a row, which it names with `before`. */
+function outputsIn(
+  { vocabSize, kvHeads, headDim }: ModelConfig,
+  { logprobs, arrays }: Room,
+  { rows, time, before }: { rows: number; time: number; before: string },
+): Values {
+  const caches = arrays.map((array, a): [string, Value] => [
+    before + cacheName(a),
+    floats(array.subarray(0, rows * kvHeads * time * headDim), [rows, kvHeads, time, headDim]),
+  ])
+  return {
+    logprobs: floats(logprobs.subarray(0, rows * vocabSize), [rows, vocabSize]),
+    ...Object.fromEntries(caches),
+  }
+}
+
+/** What a step reads beside its tokens, and writes, as long as the same samples are on their way in the same window. */
 interface StepFeeds {
   values: Record<string, Value>
+  into: Values
   /** Shows each sample the position that its next token's keys and values are written to. */
   show(): void
 }
 
 /** The caches' rows, read in place; which samples ask which prompt; what each may see (`model.StepCache`). */
 function stepFeeds(
-  { heads, kvHeads, headDim, layers }: ModelConfig,
+  config: ModelConfig,
   prefix: KeyValueCache,
   prompts: readonly Prompt[],
   own: KeyValueCache,
+  room: Room,
   live: readonly Slot[],
 ): StepFeeds {
+  const { heads, kvHeads, headDim, layers } = config
   const group = heads / kvHeads
   const batch = live.length
   const most = Math.max(...prompts.map(({ slots }) => slots.length))
@@ -357,6 +406,7 @@ function stepFeeds(
   }
   return {
     values,
+    into: outputsIn(config, room, { rows: batch, time: 1, before: 'new ' }),
     show() {
       for (const { row, length } of live) {
         for (let g = 0; g < group; g++) mask[starts[row] + g * columns + length] = 0
@@ -369,6 +419,7 @@ async function runPrompts(
   { config, prompt, values }: GenerateContext,
   prompts: readonly (readonly number[])[],
   temperature: Value,
+  room: Room,
 ): Promise<{ logprobs: Float32Array; cache: KeyValueCache }> {
   const batch = prompts.length
   const time = Math.max(...prompts.map(({ length }) => length))
@@ -380,19 +431,18 @@ async function runPrompts(
     tokens.set(line, row * time)
     for (let at = 0; at < time; at++) positions[row * time + at] = at
   })
-  const outputs = await prompt.run([
-    {
-      tokens: int32s(tokens, [batch, time]),
-      positions: int64s(positions, [batch, time]),
-      mask: floats(mask, [1, 1, time, time]),
-      rows: int32s(
-        prompts.map(({ length }, row) => row * time + length - 1),
-        [batch],
-      ),
-      temperature,
-    },
-    ...values,
-  ])
+  const inputs = {
+    tokens: int32s(tokens, [batch, time]),
+    positions: int64s(positions, [batch, time]),
+    mask: floats(mask, [1, 1, time, time]),
+    rows: int32s(
+      prompts.map(({ length }, row) => row * time + length - 1),
+      [batch],
+    ),
+    temperature,
+  }
+  const into = outputsIn(config, room, { rows: batch, time, before: '' })
+  const outputs = await prompt.run([inputs, ...values], into)
   const arrays = Array.from({ length: 2 * config.layers }, (_, a) => floatData(outputs[cacheName(a)]))
   return { logprobs: floatData(outputs.logprobs), cache: { window: time, arrays } }
 }

@@ -19,6 +19,7 @@ import {
   trainBatches,
 } from './sequences.ts'
 import { compile, floatData, floats, type Program, type Values } from './session.ts'
+import { openShelf } from './shelf.ts'
 
 /** Blocks of positions that attention goes by: of what no position may see, four leave out three quarters. */
 export const BLOCKS = 4
@@ -90,6 +91,8 @@ export interface Lane {
   ): Promise<Completion[][]>
   score(job: ScoreJob): Promise<Scores>
   train(job: TrainJob): Promise<TrainResult>
+  /** Lets go of what would outlive its thread. */
+  close?(): Promise<void>
 }
 
 export function openLane(options: LaneOptions): Lane {
@@ -102,6 +105,8 @@ export function openLane(options: LaneOptions): Lane {
   const { cos, sin } = rotaryTables(config, rotaryLength)
   const rotary = { cos: floats(cos, [rotaryLength, half]), sin: floats(sin, [rotaryLength, half]) }
 
+  // A large model's caches are let go, for training needs the memory.
+  const shelf = openShelf(options.folds)
   const overlays = new Map<number, Values>()
   const valuesOf = ({ overlay }: Model): Values[] => {
     const over = overlay === null ? {} : overlays.get(overlay)
@@ -186,6 +191,7 @@ export function openLane(options: LaneOptions): Lane {
         step: await step(job),
         values: valuesOf(job),
         prefillTokens,
+        shelf,
         onTokens,
         tells,
         check,
@@ -212,6 +218,10 @@ export function openLane(options: LaneOptions): Lane {
             sequenceProgram(config, { trained: 'all', loss }),
       )
       return trainBatches(training, valuesOf(job), batches, job, adapter && inBlocks)
+    },
+    async close() {
+      const compiled = await Promise.all(programs.values())
+      await Promise.all([...compiled, packed?.program].map((one) => one?.release()))
     },
   }
 }

@@ -36,6 +36,8 @@ export interface NativeOptions {
   recorded?: boolean
   /** Operators of our own that the graph may use. */
   operators?: readonly Operator[]
+  /** Bytes of the tensors that the model was emitted with as constants, by name. */
+  constants?: ReadonlyMap<string, Uint8Array>
 }
 
 /** Inputs and outputs tied to a program, to be run again and again. */
@@ -85,15 +87,19 @@ export function hostTensor(dtype: NativeType, data: HostArray, dims: readonly nu
   }
 }
 
-export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): Promise<NativeProgram> {
-  const native = api()
-  const { provider, threads = 1, recorded = false, operators = [] } = options
-  if (provider === 'webgpu') throw new Error('in Node WebGPU is not computed on by ONNX Runtime')
+/** A session; `own` where the graph uses operators of our own, `forget` lets them go. */
+export async function openSession(native: NativeApi, bytes: Uint8Array, options: NativeOptions) {
+  const { provider, threads = 1, recorded = false, operators = [], constants = new Map() } = options
   const settings = native.createSessionOptions()
   native.check(native.setIntraOpThreads(settings, threads))
   native.check(native.setOptimization(settings, 99))
   native.check(native.setLogLevel(settings, 4))
   native.check(native.disableMemPattern(settings))
+  if (constants.size > 0) {
+    const data = [...constants.values()]
+    const lengths = data.map(({ length }) => BigInt(length))
+    native.check(native.addConstants(settings, [...constants.keys()], data, lengths, data.length))
+  }
   if (provider === 'cuda') {
     const cuda = native.createCudaOptions()
     const values = {
@@ -120,9 +126,17 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
   } finally {
     native.releaseSessionOptions(settings)
   }
+  return { session, own, forget }
+}
+
+export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): Promise<NativeProgram> {
+  const native = api()
+  const { provider } = options
+  if (provider === 'webgpu') throw new Error('in Node WebGPU is not computed on by ONNX Runtime')
+  const { session, own, forget } = await openSession(native, bytes, options)
   const memory = provider === 'cpu' ? native.hostMemory : native.createMemoryInfo('Cuda', 0, 0, 0)
   const allocator = native.createAllocator(session, memory)
-  const inputs = Array.from({ length: native.inputCount(session) }, (_, i) => native.inputName(session, i))
+  const inputs = native.inputNames(session)
   const runOptions = new Map<number | undefined, Pointer>()
   const optionsOf = (recording: number | undefined): Pointer => {
     let found = runOptions.get(recording)
@@ -177,8 +191,11 @@ export async function nativeProgram(bytes: Uint8Array, options: NativeOptions): 
   }
 }
 
-let opened: ReturnType<typeof openApi> | undefined
-function api() {
+export type NativeApi = ReturnType<typeof openApi>
+let opened: NativeApi | undefined
+
+/** @throws where koffi or the library does not load. */
+export function api(): NativeApi {
   opened ??= openApi()
   return opened
 }
@@ -220,6 +237,15 @@ function openApi() {
     const pointer = koffi.decode(table, place * 8, P)
     return (...given: unknown[]): Pointer => koffi.call(pointer, prototype, ...given)
   }
+  /** The same in a quarter of the time, for what is called for every tensor of every run. */
+  const often = (
+    place: number,
+    result: string,
+    ...parameters: string[]
+  ): ((...given: unknown[]) => Pointer) => {
+    const prototype = koffi.proto(`${result} Ort${place}_${prototypes++}(${parameters.join(', ')})`)
+    return koffi.decode(koffi.decode(table, place * 8, P), prototype)
+  }
   /** The same on another thread. */
   const apart = (place: number, result: string, ...parameters: string[]) => {
     const prototype = koffi.proto(`${result} Ort${place}_${prototypes++}(${parameters.join(', ')})`)
@@ -259,8 +285,19 @@ function openApi() {
   const createApart = apart(8, P, ...session, '_Out_ void **')
   const createMemoryInfo = making(68, 'const char *', 'int', 'int', 'int')
   const allocatorOfNames = making(78)()
-  const nameOf = making(36, P, 'size_t', P)
   const free = at(76, P, P, P)
+  /** Names by two functions: how many, and which one. */
+  const naming = (places: { count: number; name: number }) => {
+    const count = counting(places.count)
+    const nameOf = making(places.name, P, 'size_t', P)
+    return (session: Pointer): string[] =>
+      Array.from({ length: count(session) }, (_, index) => {
+        const pointer = nameOf(session, index, allocatorOfNames)
+        const name = String(koffi.decode(pointer, 'char', -1))
+        check(free(allocatorOfNames, pointer))
+        return name
+      })
+  }
   const dataOf = making(51, P)
   return {
     /** Held: koffi closes a library once its handle is collected, whatever of it is still called by address. */
@@ -284,6 +321,16 @@ function openApi() {
     setOptimization: at(23, P, P, 'int'),
     setLogLevel: at(22, P, P, 'int'),
     disableMemPattern: at(17, P, P),
+    /** Names are those of files: of wide characters on Windows. */
+    addConstants: at(
+      279,
+      P,
+      P,
+      `const ${platform === 'win32' ? 'char16_t' : 'char'} **`,
+      'void **',
+      'const size_t *',
+      'size_t',
+    ),
     createCudaOptions: making(205),
     updateCudaOptions: at(206, P, P, 'const char **', 'const char **', 'size_t'),
     appendCuda: at(204, P, P, P),
@@ -297,13 +344,8 @@ function openApi() {
     releaseSession: at(95, 'void', P),
     createAllocator: making(131, P, P),
     releaseAllocator: at(132, 'void', P),
-    inputCount: counting(30),
-    inputName(session: Pointer, index: number): string {
-      const pointer = nameOf(session, index, allocatorOfNames)
-      const name = String(koffi.decode(pointer, 'char', -1))
-      check(free(allocatorOfNames, pointer))
-      return name
-    },
+    inputNames: naming({ count: 30, name: 36 }),
+    outputNames: naming({ count: 31, name: 37 }),
     createTensor: making(49, P, P, 'size_t', 'const int64_t *', 'size_t', 'int'),
     allocateTensor: making(48, P, 'const int64_t *', 'size_t', 'int'),
     addressOf: (value: Pointer): bigint => koffi.address(dataOf(value)),
@@ -316,5 +358,21 @@ function openApi() {
     createRunOptions: making(39),
     addRunConfig: at(165, P, P, 'const char *', 'const char *'),
     releaseRunOptions: at(97, 'void', P),
+    /** For `direct.ts`: arrays of pointers and of sizes are typed arrays, pointers numbers. */
+    often: {
+      run: often(9, P, P, P, P, P, 'size_t', P, 'size_t', P),
+      wrapTensor: often(49, P, P, P, 'size_t', P, 'size_t', 'int', P),
+      releaseValue: often(96, 'void', P),
+      typeAndShape: often(65, P, P, P),
+      releaseTypeAndShape: often(99, 'void', P),
+      elementType: often(60, P, P, P),
+      rank: often(61, P, P, P),
+      dims: often(62, P, P, P, 'size_t'),
+      data: often(51, P, P, P),
+    },
+    addressOfArray: (array: NodeJS.TypedArray): bigint => koffi.address(array),
+    /** A copy of so many numbers of single precision that lie there. */
+    floatsAt: (address: bigint, count: number): Float32Array =>
+      new Float32Array(koffi.view(address, count * Float32Array.BYTES_PER_ELEMENT)).slice(),
   }
 }

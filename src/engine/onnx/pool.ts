@@ -1,16 +1,20 @@
 /**
- * Lanes as worker threads. ONNX Runtime's Node binding blocks the thread that calls it, so computing on several cores,
+ * Lanes as worker threads. ONNX Runtime blocks the thread that calls it, so computing on several cores,
  * and staying responsive meanwhile, takes threads. Small models get a lane a core, each on one thread: that beats
  * splitting their small operators. Which lane gets what is fixed by the work alone, never by timing.
  */
 import { LostError, UserError } from '../../errors.ts'
 import type { Completion, Drawn } from '../contract.ts'
-import { isHost } from './devices.ts'
 import type { GenerateJob, LaneOptions, OverlayJob, ScoreJob, TrainJob } from './lane.ts'
 import type { Scores, TrainResult } from './sequences.ts'
 import { sharedFlag, startThread } from './threads.ts'
 
-export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob
+/** The last one of a lane. */
+interface CloseJob {
+  kind: 'close'
+}
+
+export type Job = OverlayJob | GenerateJob | ScoreJob | TrainJob | CloseJob
 type ResultOf<J extends Job> = J extends GenerateJob
   ? Completion[][]
   : J extends ScoreJob
@@ -51,8 +55,9 @@ export interface Pool {
 }
 
 /**
- * Milliseconds that a GPU's lane is given to come out of what it is in before its thread is ended: ended while ONNX Runtime
- * calls it back, it takes the process with it. Sampling stops within some steps, a training batch takes a second.
+ * Milliseconds that a lane is given to come out of what it is in and to close before its thread is ended. Ended while ONNX
+ * Runtime calls it back, a GPU's takes the process with it; one on the CPU leaves behind what it has compiled. Sampling stops
+ * within some steps, a training batch takes a second.
  */
 const PATIENCE = 10_000
 
@@ -64,8 +69,8 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
     onTokens?: CallOptions['onTokens']
   }
   const pending = new Map<number, Pending>()
-  /** Calls that a lane has: how they are told to stop, and their end. */
-  const open = new Map<() => void, Promise<unknown>>()
+  /** How each call that a lane has is told to stop. */
+  const open = new Set<() => void>()
   let calls = 0
   const busy = new Array<number>(lanes).fill(0)
   /** A lane's thread holds the process while some call of it is open. */
@@ -78,6 +83,8 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
     for (const { reject } of pending.values()) reject(error)
     pending.clear()
   }
+  /** A lane's thread is gone, and answers nothing. */
+  let hasEnded = false
   const workers = Array.from({ length: lanes }, (_, lane) => {
     const moved =
       givesUp && lane === lanes - 1 ? options.weights.map(({ data }) => data.buffer as ArrayBuffer) : []
@@ -90,13 +97,16 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
       if ('error' in message) waiting.reject(new errorKinds[message.kind](message.error))
       else waiting.resolve(message.result)
     })
-    worker.onEnd(failAll)
+    worker.onEnd((error) => {
+      hasEnded = true
+      failAll(error)
+    })
     worker.post({ open: options } satisfies Message, moved)
     // After the listeners: one of messages holds the process too.
     worker.unref()
     return worker
   })
-  return {
+  const pool: Pool = {
     lanes,
     run<J extends Job>(lane: number, job: J, { onTokens, signal }: CallOptions = {}) {
       signal?.throwIfAborted()
@@ -112,7 +122,7 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
         pending.set(call, { resolve, reject, onTokens })
         workers[lane].post({ call, job, stop } satisfies Message)
       })
-      open.set(abort, answered)
+      open.add(abort)
       return answered
         .catch((error: unknown) => {
           throw signal?.aborted ? signal.reason : error
@@ -124,17 +134,21 @@ export function openPool(lanes: number, options: LaneOptions, givesUp = false): 
         }) as Promise<ResultOf<J>>
     },
     async close() {
-      if (!isHost(options.place.device)) {
-        for (const stop of open.keys()) stop()
+      failAll(new Error('the engine was closed'))
+      if (!hasEnded && options.place.device !== 'wasm') {
+        for (const stop of open) stop()
         let timer: ReturnType<typeof setTimeout> | undefined
         const patience = new Promise((resolve) => {
           timer = setTimeout(resolve, PATIENCE)
         })
-        await Promise.race([Promise.allSettled(open.values()), patience])
+        const closing = workers.map((_, lane) => pool.run(lane, { kind: 'close' }))
+        await Promise.race([Promise.allSettled(closing), patience])
         clearTimeout(timer)
       }
+      hasEnded = true
       failAll(new Error('the engine was closed'))
       await Promise.all(workers.map((worker) => worker.terminate()))
     },
   }
+  return pool
 }

@@ -6,14 +6,13 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import type { InferenceSession } from 'onnxruntime-common'
+import type { env } from 'onnxruntime-common'
+import { type Binding, boundSession } from './binding.ts'
 import type { Device } from './devices.ts'
+import { directSessions } from './direct.ts'
+import type { CreateSession } from './session.ts'
 
 export type RuntimeName = 'native' | 'wasm'
-
-export interface Runtime {
-  create(model: Uint8Array, options: InferenceSession.SessionOptions): Promise<InferenceSession>
-}
 
 /** The package of each. */
 export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
@@ -24,21 +23,23 @@ export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
 /** What runs a device's graphs. */
 export const runtimeOf = (device: Device): RuntimeName => (device === 'wasm' ? 'wasm' : 'native')
 
-type Package = Pick<typeof import('onnxruntime-common'), 'InferenceSession' | 'env'>
+type Package = Binding & { env: typeof env }
 
 const require = createRequire(import.meta.url)
-const loaded = new Map<RuntimeName, Promise<Runtime>>()
+const loaded = new Map<RuntimeName, Promise<CreateSession>>()
 
 /** Loads a runtime: once in a thread. Rejects with the system's reason where the native one does not load. */
-export function loadRuntime(name: RuntimeName): Promise<Runtime> {
+export function loadRuntime(name: RuntimeName): Promise<CreateSession> {
   const known = loaded.get(name) ?? load(name)
   loaded.set(name, known)
   return known
 }
 
-async function load(name: RuntimeName): Promise<Runtime> {
-  const { InferenceSession } = name === 'native' ? loadNative() : await loadWasm()
-  return { create: (model, options) => InferenceSession.create(model, options) }
+async function load(name: RuntimeName): Promise<CreateSession> {
+  if (name === 'wasm') return boundSession(await loadWasm(), 'wasm')
+  const binding = boundSession(loadNative(), 'cpu')
+  // koffi, by which the library is called directly, is a dependency apart: without it the binding gives the same numbers.
+  return directSessions() ?? binding
 }
 
 // Not imported, since it is an optional dependency: an install without it is whole.

@@ -1,6 +1,8 @@
 /** ONNX Runtime in a browser: its WebAssembly build, which bundlers find through the package itself. */
 import { env } from 'onnxruntime-common'
-import type { Runtime, RuntimeName } from './runtime.ts'
+import { boundSession } from './binding.ts'
+import type { RuntimeName } from './runtime.ts'
+import type { CreateSession } from './session.ts'
 
 export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
   native: 'onnxruntime-node',
@@ -10,12 +12,12 @@ export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
 /** A GPU too is spoken to by the package that holds the WebAssembly build (native.web.ts). */
 export const runtimeOf = (): RuntimeName => 'wasm'
 
-export async function loadRuntime(name: RuntimeName): Promise<Runtime> {
+export async function loadRuntime(name: RuntimeName): Promise<CreateSession> {
   if (name === 'native') throw new Error('a browser has no native runtime')
   const ort = await import('onnxruntime-web/wasm')
   // A lane is one thread; more would need memory that threads share, and a page with headers of isolation.
   ort.env.wasm.numThreads = 1
-  return { create: (model, options) => ort.InferenceSession.create(model, options) }
+  return boundSession(ort, 'wasm')
 }
 
 /** Nothing is missing that could be here. */

@@ -1,4 +1,4 @@
-/** Runs emitted graphs on the CPU in this thread: inputs are read where they lie, outputs are copied out. */
+/** Runs emitted graphs on the CPU in this thread: inputs are read where they lie. */
 import { Tensor } from 'onnxruntime-common'
 import { loadRuntime, type RuntimeName } from './runtime.ts'
 
@@ -6,46 +6,50 @@ export type Value = Tensor
 export type Values = Readonly<Record<string, Value>>
 
 export interface Program {
-  /** Runs once, blocking this thread. Each graph input is taken from the first source that has it. */
-  run(sources: readonly Values[]): Promise<Values>
+  /**
+   * Runs once, blocking this thread. Each graph input is taken from the first source that has it. Outputs are written into
+   * those of `into` where the runtime can, and into new arrays where not: what it gives says where.
+   */
+  run(sources: readonly Values[], into?: Values): Promise<Values>
   release(): Promise<void>
 }
 
-export interface CompileOptions {
-  /** What computes; the native runtime unless told. */
-  runtime?: RuntimeName
+/** A graph that a runtime has made ready to run. */
+export interface Session {
+  readonly inputs: readonly string[]
+  /** `given` by the inputs' places; `into` as `Program` has it. */
+  run(given: readonly Value[], into?: Values): Promise<Values>
+  release(): Promise<void>
+}
+
+export interface SessionOptions {
   /** Threads inside each operator. */
-  threads?: number
+  threads: number
   /** Bytes of the tensors that the model was emitted with as constants, by name. */
   constants?: ReadonlyMap<string, Uint8Array>
+}
+
+export type CreateSession = (bytes: Uint8Array, options: SessionOptions) => Promise<Session>
+
+export interface CompileOptions extends Partial<SessionOptions> {
+  /** What computes; the native runtime unless told. */
+  runtime?: RuntimeName
 }
 
 export async function compile(
   bytes: Uint8Array,
   { runtime = 'native', threads = 1, constants }: CompileOptions = {},
 ): Promise<Program> {
-  const { create } = await loadRuntime(runtime)
-  const session = await create(bytes, {
-    executionProviders: [runtime === 'native' ? 'cpu' : 'wasm'],
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    executionMode: 'sequential',
-    graphOptimizationLevel: 'all',
-    logSeverityLevel: 3,
-    ...(constants && { externalData: [...constants].map(([path, data]) => ({ path, data })) }),
-    // Shapes change from call to call: a plan of memory made for one is of no use to the next, and takes as much again.
-    enableMemPattern: false,
-  })
-  const names = session.inputNames
+  const create = await loadRuntime(runtime)
+  const session = await create(bytes, { threads, constants })
   return {
-    async run(sources) {
-      const feeds: Record<string, Value> = {}
-      for (const name of names) {
+    async run(sources, into) {
+      const given = session.inputs.map((name) => {
         const source = sources.find((values) => name in values)
         if (source === undefined) throw new Error(`the graph's input ${name} was not given`)
-        feeds[name] = source[name]
-      }
-      return session.run(feeds)
+        return source[name]
+      })
+      return session.run(given, into)
     },
     release: () => session.release(),
   }

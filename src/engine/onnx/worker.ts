@@ -17,6 +17,8 @@ async function perform({ call, job, stop }: Call): Promise<void> {
   switch (job.kind) {
     case 'overlay':
       return answer({ call, result: await lane.overlay(job) })
+    case 'close':
+      return answer({ call, result: await lane.close?.() })
     case 'score':
       return answer({ call, result: await lane.score(job) })
     case 'train': {
