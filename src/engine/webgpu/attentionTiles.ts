@@ -60,7 +60,8 @@ fn most_of_row(pair: vec2f, thread: u32) -> vec2f {
   put_pair(thread, pair);
   workgroupBarrier();
   var most = pair;
-  for (var i = 0u; i < ${ACROSS}u; i++) { most = max(most, pair_of(thread / ${ACROSS}u * ${ACROSS}u + i)); }
+  let end = (thread / ${ACROSS}u + 1u) * ${ACROSS}u;
+  for (var i = end - ${ACROSS}u; i < end; i++) { most = max(most, pair_of(i)); }
   return most;
 }
 fn sum_of_row(pair: vec2f, thread: u32) -> vec2f {
@@ -68,7 +69,8 @@ fn sum_of_row(pair: vec2f, thread: u32) -> vec2f {
   put_pair(thread, pair);
   workgroupBarrier();
   var sum = vec2f();
-  for (var i = 0u; i < ${ACROSS}u; i++) { sum += pair_of(thread / ${ACROSS}u * ${ACROSS}u + i); }
+  let end = (thread / ${ACROSS}u + 1u) * ${ACROSS}u;
+  for (var i = end - ${ACROSS}u; i < end; i++) { sum += pair_of(i); }
   return sum;
 }`
 
@@ -135,10 +137,13 @@ ${EXCHANGE}`,
         numbers(${theirs}[${theirs}_base + min(at + row, last) * ${theirs}_step + chunk + quad]);
     }
     workgroupBarrier();
-    for (var i = 0u; i < ${CHUNK / 4}u; i++) {
-      let a0 = staged[down * ${CHUNK_STEP}u + i];
-      let a1 = staged[(down + ${HALF}u) * ${CHUNK_STEP}u + i];
-      ${lines(4, (n) => `let b${n} = staged[(${OWN + n * ACROSS}u + across) * ${CHUNK_STEP}u + i];`)}
+    var b = (${OWN}u + across) * ${CHUNK_STEP}u;
+    let end = down * ${CHUNK_STEP}u + ${CHUNK / 4}u;
+    for (var a = end - ${CHUNK / 4}u; a < end; a++) {
+      let a0 = staged[a];
+      let a1 = staged[a + ${HALF * CHUNK_STEP}u];
+      ${lines(4, (n) => `let b${n} = staged[b + ${n * ACROSS * CHUNK_STEP}u];`)}
+      b++;
       ${lines(2, (m) => lines(4, (n) => `${result}${m}[${n}] = added(${result}${m}[${n}], a${m}, b${n});`))}
     }
   }`
@@ -147,24 +152,26 @@ ${EXCHANGE}`,
     workgroupBarrier();
     shares[down * ${ACROSS}u + across] = ${given}0;
     shares[(down + ${HALF}u) * ${ACROSS}u + across] = ${given}1;
-    let rows = min(${STREAM}u, last + 1u - at);
-    for (var begun = 0u; begun < rows; begun += ${mixed}u) {
+    for (var begun = at; begun < at + ${STREAM}u; begun += ${mixed}u) {
       for (var i = thread; i < ${mixed * quads}u; i += ${THREADS}u) {
-        let row = min(at + begun + i / ${quads}u, last);
+        let row = min(begun + i / ${quads}u, last);
         staged[i] = numbers(${stream[place]}[${stream[place]}_base + row * ${stream[place]}_step + i % ${quads}u]);
       }
       workgroupBarrier();
-      for (var i = 0u; i < min(${mixed}u, rows - begun); i += 4u) {
-        ${lines(rows, (row) => `let share${row} = shares[${rowOf(row)} * ${ACROSS}u + (begun + i) / 4u];`)}
+      var first_b = thread % ${threadsAcross}u;
+      let end = (begun - at) / 4u + ${mixed / 4}u;
+      for (var keys = end - ${mixed / 4}u; keys < end; keys++) {
+        ${lines(rows, (row) => `let share${row} = shares[${rowOf(row)} * ${ACROSS}u + keys];`)}
         ${lines(4, (n) =>
           lines(
             columns,
             (column) => `{
-          let b = staged[(i + ${n}u) * ${quads}u + ${columnOf(column)}];
+          let b = staged[first_b + ${n * quads + column * threadsAcross}u];
           ${lines(rows, (row) => `${sums}_${row}_${column} = fma(vec4f(share${row}[${n}]), b, ${sums}_${row}_${column});`)}
         }`,
           ),
         )}
+        first_b += ${4 * quads}u;
       }
       workgroupBarrier();
     }
