@@ -45,6 +45,25 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     expect([...copied]).toEqual([0, found[98], 0])
   })
 
+  it('gives a kernel more values than others have', async () => {
+    const many = `
+struct Values { a: i32, b: i32, c: f32, d: f32, e: f32 }
+@group(0) @binding(0) var<storage, read_write> sum: array<f32>;
+@group(0) @binding(1) var<uniform> values: Values;
+@compute @workgroup_size(1)
+fn main() { sum[0] += f32(values.a * values.b) + values.c + values.d + values.e; }`
+    const sum = buffer(4)
+    await compile([many])
+    const values = [{ int: 2 }, { int: 3 }, { float: 0.5 }, { float: 0.25 }, { float: 0.125 }]
+    prepare([
+      { code: many, buffers: [sum], values, grid: [1, 1, 1] },
+      { code: many, buffers: [sum], values, grid: [1, 1, 1] },
+    ]).run()
+    const found = new Float32Array(1)
+    await read(sum, found)
+    expect(found[0]).toBe(13.75)
+  })
+
   it('is given what threads share, and an odd number of halves', async () => {
     const shared = new Uint16Array(new SharedArrayBuffer(6))
     shared.set([1, 2, 3])

@@ -61,6 +61,8 @@ export interface Gpu {
   /** From the start of a buffer. What is written is seen by what is run afterwards. */
   write(buffer: GPUBuffer, data: ArrayBufferView): void
   read(buffer: GPUBuffer, into: ArrayBufferView): Promise<void>
+  /** Fills buffers with zeros. */
+  clear(buffers: readonly GPUBuffer[]): void
   /** Waits until all that was begun has ended. @throws what the GPU refused since it was last asked. */
   done(): Promise<void>
   close(): void
@@ -147,7 +149,7 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
     pipelines.set(code, pipeline)
   }
   const pad = (bytes: number) => 4 * Math.ceil(Math.max(bytes, 4) / 4)
-  const slot = limits.minUniformBufferOffsetAlignment
+  const alignment = limits.minUniformBufferOffsetAlignment
   let staging: GPUBuffer | undefined
 
   return {
@@ -176,7 +178,9 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
       await unlessLost(Promise.all(work))
     },
     prepare(steps) {
-      const slots = steps.filter((step) => 'code' in step && (step.values?.length ?? 0) > 0).length
+      const counts = steps.map((step) => ('code' in step ? (step.values?.length ?? 0) : 0))
+      const slots = counts.filter((count) => count > 0).length
+      const slot = alignment * Math.ceil((4 * Math.max(0, ...counts)) / alignment)
       const uniforms =
         slots > 0
           ? device.createBuffer({ size: slot * slots, usage: USAGE.UNIFORM | USAGE.COPY_DST })
@@ -258,6 +262,11 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
         new Uint8Array(staging.getMappedRange(0, size), 0, bytes),
       )
       staging.unmap()
+    },
+    clear(buffers) {
+      const encoder = device.createCommandEncoder()
+      for (const buffer of buffers) encoder.clearBuffer(buffer)
+      queue.submit([encoder.finish()])
     },
     async done() {
       await unlessLost(queue.onSubmittedWorkDone())

@@ -18,6 +18,8 @@ export interface GraphRuntime {
   tensor(dtype: NativeType, dims: readonly number[]): NativeTensor
   write(tensor: NativeTensor, data: HostArray): void
   read(tensor: NativeTensor, into: HostArray): Promise<void>
+  /** Fills tensors with zeros. */
+  clear(tensors: readonly NativeTensor[]): void
   /** Gives back memory that is held for what is to be computed next. */
   trim(): void
 }
@@ -38,6 +40,7 @@ export function openGraphs(gpu: Gpu, heads?: Plan['heads']): GraphRuntime {
     },
     write: (tensor, data) => gpu.write(bufferOf(tensor), wordsOf(data)),
     read: (tensor, into) => gpu.read(bufferOf(tensor), into),
+    clear: (tensors) => gpu.clear(tensors.map(bufferOf)),
     trim: pool.trim,
     program(bytes) {
       const graph = readGraph(bytes)

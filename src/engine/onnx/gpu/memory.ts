@@ -41,6 +41,8 @@ export interface Memory {
   narrow(data: Float32Array, dims: readonly number[]): Promise<NativeTensor>
   /** Gives back what was held for programs that are gone. */
   trim(): void
+  /** Fills tensors with zeros; false where that takes a program. */
+  clear(tensors: readonly NativeTensor[]): boolean
   /** Copies a tensor into an array. */
   read<A extends Int32Array | Float32Array>(tensor: NativeTensor, into: A): Promise<A>
 }
@@ -49,6 +51,7 @@ export interface Memory {
 interface Copies {
   write(tensor: NativeTensor, data: HostArray): void
   read(tensor: NativeTensor, into: HostArray): void | Promise<void>
+  clear(tensors: readonly NativeTensor[]): void
 }
 
 /**
@@ -65,6 +68,8 @@ export function openMemory(
     (driver && {
       write: (tensor, data) => driver.write(tensor.address(), data),
       read: (tensor, into) => driver.read(tensor.address(), into),
+      clear: (tensors) =>
+        driver.clear(tensors.map(({ address, dtype, dims }) => [address(), bytesOf(dtype, dims)])),
     })
   const programs = new Map<string, Promise<NativeProgram>>()
   const compiled = async (operators: readonly KernelOperator[]): Promise<readonly Operator[]> => {
@@ -126,6 +131,10 @@ export function openMemory(
       return to
     },
     trim: () => graphs?.trim(),
+    clear(tensors) {
+      copies?.clear(tensors)
+      return copies !== null
+    },
     async read(tensor, into) {
       if (copies !== null) {
         await copies.read(tensor, into)
@@ -145,6 +154,10 @@ export function openMemory(
   }
   return memory
 }
+
+const UNIT: Readonly<Record<NativeType, number>> = { float32: 4, float16: 2, int32: 4, int64: 8 }
+const bytesOf = (dtype: NativeType, dims: readonly number[]) =>
+  dims.reduce((size, n) => size * n, UNIT[dtype])
 
 const axes = (rank: number) => Array.from({ length: rank }, (_, axis) => `d${axis}`)
 

@@ -21,6 +21,8 @@ export interface KernelDriver {
   write(pointer: bigint, data: ArrayBufferView): void
   /** The other way about. */
   read(pointer: bigint, into: ArrayBufferView): void
+  /** Fills device memory with zeros, and has done so when it returns: `[where, bytes]` each. */
+  clear(parts: readonly (readonly [pointer: bigint, bytes: number])[]): void
 }
 
 export interface Driver extends KernelDriver {
@@ -130,6 +132,7 @@ function open(): Driver {
   const allocate = made('int cuMemAlloc_v2(_Out_ uint64_t *pointer, size_t bytes)')
   const freeMemory = checked('int cuMemFree_v2(uint64_t pointer)')
   const copyIn = checked('int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)')
+  const fill = checked('int cuMemsetD8_v2(uint64_t to, uint8_t value, size_t bytes)')
   const copyOut = checked('int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)')
 
   const sizes = {
@@ -255,6 +258,10 @@ function open(): Driver {
     },
     read(pointer, into) {
       if (into.byteLength > 0) copyOut(bytesOf(into), pointer, into.byteLength)
+    },
+    clear(parts) {
+      for (const [pointer, bytes] of parts) if (bytes > 0) fill(pointer, 0, bytes)
+      synchronize(null)
     },
   }
 }

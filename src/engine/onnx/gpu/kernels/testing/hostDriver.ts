@@ -36,5 +36,9 @@ export function hostDriver(): KernelDriver {
     read(pointer, into) {
       if (into.byteLength > 0) bytesOf(into).set(memory(pointer, into))
     },
+    clear(parts) {
+      for (const [pointer, bytes] of parts)
+        if (bytes > 0) new Uint8Array(loadKoffi().view(pointer, bytes)).fill(0)
+    },
   }
 }
