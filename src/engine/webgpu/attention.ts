@@ -461,8 +461,6 @@ ${ENTRY(tiles)}
     change0 = score0 * (change0 - taken);
     change1 = score1 * (change1 - taken);
     ${tiles.mix('of_values', 1, 'score')}
-    // Before shares are written anew.
-    workgroupBarrier();
     ${tiles.mix('of_keys', 0, 'change')}
     at = next_at;
     head = next_head;
