@@ -8,7 +8,8 @@
  * not counted goes first. Each time is a line of bench/results/studies.jsonl; docs/speed.md is made from them
  * (scripts/speed.ts). `share` is one alone over N at once: 1 where a core's job takes nothing from its neighbours. One
  * alone has helpers on other cores, which it loses there: `busyAlone` and `busyTogether` are how many cores were busy
- * meanwhile, with whatever else the machine did.
+ * meanwhile, with whatever else the machine did. `machineShare` is the share of as many loops that have nothing in common,
+ * not even memory: what cores are of one another when all of them are busy.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -31,6 +32,7 @@ const jobs = Number(values.jobs)
 for (let time = 0; time <= Number(values.times); time++) {
   const alone = await timed(1)
   const together = await timed(jobs)
+  const [loop, loops] = [await looped(1), await looped(jobs)]
   if (time === 0) continue
   const line = {
     jobs,
@@ -39,6 +41,7 @@ for (let time = 0; time <= Number(values.times); time++) {
     share: round(alone.seconds / together.seconds),
     busyAlone: round(alone.busy),
     busyTogether: round(together.busy),
+    machineShare: round(loop / loops),
     processor: cpus()[0]?.model ?? 'unknown',
     cores: availableParallelism(),
     node: process.version,
@@ -56,6 +59,31 @@ async function timed(count: number): Promise<{ seconds: number; busy: number }> 
   const seconds = (performance.now() - started) / 1000
   rmSync(folder, { recursive: true })
   return { seconds, busy: (busySeconds() - before) / seconds }
+}
+
+/** A few seconds of arithmetic within a core's own cache, with no helpers to speak of. */
+const LOOP = `
+const numbers = new Float64Array(2048)
+let sum = 0
+for (let round = 0; round < 600000; round++)
+  for (let i = 0; i < 2048; i++) sum += numbers[i] = numbers[i] * 0.999 + 1
+if (sum < 0) throw new Error('no')`
+
+/** Seconds until the last of so many has ended. */
+async function looped(count: number): Promise<number> {
+  const started = performance.now()
+  await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<void>((done, failed) => {
+          const child = spawn(process.execPath, ['--single-threaded', '-e', LOOP], { stdio: 'ignore' })
+          child.once('error', failed)
+          child.once('exit', (code) => (code === 0 ? done() : failed(new Error(`a loop ended with ${code}`))))
+        }),
+    ),
+  )
+  return (performance.now() - started) / 1000
 }
 
 /** Of all cores, since the machine started. */
