@@ -19,6 +19,7 @@ const { values, positionals } = parseArgs({
     times: { type: 'string', default: '2' },
     cli: { type: 'string', default: 'dist/cli/main.js' },
     of: { type: 'string' },
+    sitting: { type: 'string', default: new Date().toISOString().slice(0, 10) },
   },
 })
 
@@ -39,6 +40,7 @@ for (let time = 0; time < Number(values.times); time++) {
   // An earlier version from source has no page to write at its end, and says so.
   if (status !== 0 && sampled === 0) throw new Error(stderr)
   const line = {
+    sitting: values.sitting,
     of: values.of ?? git('rev-parse', '--short', 'HEAD'),
     flags: positionals,
     seconds: Number(seconds.toFixed(2)),

@@ -29,6 +29,14 @@ const { values } = parseArgs({
 })
 const jobs = Number(values.jobs)
 
+/** A few seconds of arithmetic within a core's own cache, with no helpers to speak of. */
+const LOOP = `
+const numbers = new Float64Array(2048)
+let sum = 0
+for (let round = 0; round < 600000; round++)
+  for (let i = 0; i < 2048; i++) sum += numbers[i] = numbers[i] * 0.999 + 1
+if (sum < 0) throw new Error('no')`
+
 for (let time = 0; time <= Number(values.times); time++) {
   const alone = await timed(1)
   const together = await timed(jobs)
@@ -60,14 +68,6 @@ async function timed(count: number): Promise<{ seconds: number; busy: number }> 
   rmSync(folder, { recursive: true })
   return { seconds, busy: (busySeconds() - before) / seconds }
 }
-
-/** A few seconds of arithmetic within a core's own cache, with no helpers to speak of. */
-const LOOP = `
-const numbers = new Float64Array(2048)
-let sum = 0
-for (let round = 0; round < 600000; round++)
-  for (let i = 0; i < 2048; i++) sum += numbers[i] = numbers[i] * 0.999 + 1
-if (sum < 0) throw new Error('no')`
 
 /** Seconds until the last of so many has ended. */
 async function looped(count: number): Promise<number> {

@@ -18,6 +18,7 @@ import { median } from './numbers.ts'
 const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
 const runSchema = z.object({
+  sitting: z.string(),
   of: z.string(),
   flags: z.array(z.string()),
   seconds: z.number(),
@@ -35,23 +36,30 @@ async function defaultRuns(): Promise<string> {
     .map((line) => runSchema.parse(JSON.parse(line)))
   const named = new Map<string, typeof lines>()
   for (const line of lines) {
-    const name = [line.of, ...line.flags].join(' ')
+    const name = [line.sitting, line.of, ...line.flags].join()
     named.set(name, [...(named.get(name) ?? []), line])
   }
-  const [first] = [...named.values()].map(rateOf)
-  const rows = [...named].map(([name, some]) => {
-    const { processor, threads, node, date } = some[0]
+  const [{ of: first }] = lines
+  // A machine is not the same every day: a version stands beside the first one's runs of its own sitting.
+  const firstOf = (sitting: string) =>
+    rateOf(lines.filter((line) => line.sitting === sitting && line.of === first))
+  const rows = [...named.values()].map((some) => {
+    const { of, flags, processor, threads, node, sitting } = some[0]
     const seconds = median(some.map((run) => run.seconds))
     return [
-      `\`${name}\``,
+      sitting,
+      `\`${[of, ...flags].join(' ')}\``,
       `${some.length}`,
       seconds.toFixed(1),
       `${Math.round(rateOf(some))}`,
-      (rateOf(some) / first).toFixed(2),
-      `${threads} x ${processor}, Node ${node.slice(1)}, ${date}`,
+      (rateOf(some) / firstOf(sitting)).toFixed(2),
+      `${threads} x ${processor}, Node ${node.slice(1)}`,
     ]
   })
-  return table(['version', 'runs', 'seconds', 'sampled tokens a second', 'times the first', 'where'], rows)
+  return table(
+    ['sitting', 'version', 'runs', 'seconds', 'sampled tokens a second', 'times the first', 'where'],
+    rows,
+  )
 }
 
 /** Of a whole run's seconds, those of evaluations too. */
@@ -245,9 +253,9 @@ const sittingSchema = z.object({
   }),
 })
 
-/** Seconds of the sitting, medians. */
-async function sittingSeconds() {
-  const found = await readJsonFile(at('bench/results/sitting-h200.json'), sittingSchema)
+/** Seconds of a sitting, medians. */
+async function sittingSeconds(name = 'sitting-h200') {
+  const found = await readJsonFile(at(`bench/results/${name}.json`), sittingSchema)
   const runs = found.ours.flatMap(({ measured }) => measured[0].repetitions)
   const ours = (part: keyof z.infer<typeof phase>) => median(runs.map((times) => times[part]))
   const update = ours('train') + ours('optimise')
@@ -302,6 +310,11 @@ async function sitting(): Promise<string> {
     ['step', step, 'both', peersStep],
   ]
   const { asFirst, now } = floor(parameters, measured[0])
+  const earlier = await sittingSeconds('sitting-h200-earlier')
+  const alone = await readJsonFile(at('bench/results/step-cuda-h200.json'), sittingSchema.shape.ours.element)
+  const aloneSteps = alone.measured[0].repetitions.map(
+    ({ draft, read, train, optimise }) => draft + read + train + optimise,
+  )
   return (
     `Seconds, medians (this project's of ${steps} steps); one ${hardware}, ${date}; this project at \`${commit}\`, vLLM ${versions.vllm}, ` +
     `TRL ${versions.trl}'s forward and backward in bfloat16 with sdpa, micro-batches of ${microBatch}.\n\n` +
@@ -315,6 +328,9 @@ async function sitting(): Promise<string> {
         (other / mine).toFixed(2),
       ]),
     ) +
+    `\n\nThe machine of that sitting was a busy one, for all three programs. On another, alone, the same engine took ${median(aloneSteps).toFixed(2)} s ` +
+    `a step (median of ${aloneSteps.length}). In an earlier sitting, at \`${earlier.commit}\`, it took ${earlier.step.toFixed(2)} s and the peers ` +
+    `${earlier.peersStep.toFixed(2)} s: ${(earlier.peersStep / earlier.step).toFixed(2)} times as fast.` +
     `\n\nA program's first step, compiling and all, took ${firstSteps[0].toFixed(0)} s in the first process on a machine just started, ` +
     `${firstSteps[1].toFixed(0)} s in the next.\n\n` +
     `The hardware's floor for this step is reckoned, not measured: ${asFirst.step.toFixed(1)} s as first reckoned, ` +
@@ -376,7 +392,7 @@ async function ratios(): Promise<string> {
   const trl = await readJsonFile(at('bench/results/cpu-small-trl.json'), theirsSchema)
   const ours = await readJsonFile(at('bench/results/cpu-smollm2.json'), samplingSchema)
   const llama = await readJsonFile(at('bench/results/cpu-smollm2-llama-cpp.json'), samplingSchema)
-  const gpu = await sittingSeconds()
+  const sittings = [await sittingSeconds(), await sittingSeconds('sitting-h200-earlier')]
   const sampled = (found: typeof ours, weights: string) =>
     found.measured
       .filter((line) => line.weights === weights)
@@ -401,7 +417,7 @@ async function ratios(): Promise<string> {
       [
         "a step of Qwen2.5-1.5B's shape, one H200",
         'vLLM for sampling, TRL for the update',
-        (gpu.peersStep / gpu.step).toFixed(1),
+        [...new Set(sittings.map(({ peersStep, step }) => (peersStep / step).toFixed(1)))].sort().join(' to '),
       ],
     ],
   )
