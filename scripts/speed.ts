@@ -417,7 +417,9 @@ async function ratios(): Promise<string> {
       [
         "a step of Qwen2.5-1.5B's shape, one H200",
         'vLLM for sampling, TRL for the update',
-        [...new Set(sittings.map(({ peersStep, step }) => (peersStep / step).toFixed(1)))].sort().join(' to '),
+        [...new Set(sittings.map(({ peersStep, step }) => (peersStep / step).toFixed(1)))]
+          .sort()
+          .join(' to '),
       ],
     ],
   )
