@@ -14,9 +14,9 @@ import {
   rangesBytes,
   segmentRanges,
   sumsBytes,
-} from '../src/engine/webgpu/attention.ts'
-import { openDawn } from '../src/engine/webgpu/dawn.ts'
-import type { Dispatch } from '../src/engine/webgpu/gpu.ts'
+} from '../src/engine/onnx/webgpu/attention.ts'
+import { openDawn } from '../src/engine/onnx/webgpu/dawn.ts'
+import type { Dispatch } from '../src/engine/onnx/webgpu/gpu.ts'
 
 const { small } = parseArgs({ options: { small: { type: 'boolean', default: false } } }).values
 

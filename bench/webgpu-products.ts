@@ -6,8 +6,8 @@
  */
 import { parseArgs } from 'node:util'
 import { fromHalf, toHalf } from '../src/engine/onnx/gpu/kernels/testing/halves.ts'
-import { openDawn } from '../src/engine/webgpu/dawn.ts'
-import type { Dispatch, Step, Traits } from '../src/engine/webgpu/gpu.ts'
+import { openDawn } from '../src/engine/onnx/webgpu/dawn.ts'
+import type { Dispatch, Step, Traits } from '../src/engine/onnx/webgpu/gpu.ts'
 import {
   type Cut,
   cutOf,
@@ -22,7 +22,7 @@ import {
   streamedTile,
   TILES,
   type Tile,
-} from '../src/engine/webgpu/products.ts'
+} from '../src/engine/onnx/webgpu/products.ts'
 
 const { values } = parseArgs({
   options: { small: { type: 'boolean', default: false }, only: { type: 'string', default: '' } },

@@ -8,14 +8,14 @@ import { promisify } from 'node:util'
 import { emit } from '../graph/emit.ts'
 import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
-import { openDawn } from '../webgpu/dawn.ts'
-import { openGraphs } from '../webgpu/program.ts'
 import { type Device, devices, type FoundDevice, type HostDevice, isHost, notHere } from './devices.ts'
 import { openDriver } from './gpu/kernels/driver.ts'
 import type { Precision } from './model.ts'
 import { hostTensor, type NativeProgram, nativeProgram } from './native.ts'
 import { nativeInstall, nativeProblem, runtimeOf, runtimePackages } from './runtime.ts'
 import { compile, floatData, floats } from './session.ts'
+import { openDawn } from './webgpu/dawn.ts'
+import { openGraphs } from './webgpu/program.ts'
 
 export interface Probe {
   device: Device

@@ -14,7 +14,7 @@ export interface FoundDevice {
   device: Device
   /** What matrix products are computed in. */
   precision: Precision
-  /** All that computes there is our own (`engine/webgpu`). */
+  /** All that computes there is our own (`onnx/webgpu`). */
   own?: boolean
   /** What WebGPU tells of the GPU. */
   gpu?: {

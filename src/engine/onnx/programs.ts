@@ -51,7 +51,7 @@ export interface Target extends EmitOptions {
   kernels?: boolean
   /** In halves: attention of scoring and training is an operator of our own, by tiles, instead of by blocks. */
   tiles?: boolean
-  /** No operator is ONNX Runtime's (`engine/webgpu`): prompts too are computed by those of scoring and training. */
+  /** No operator is ONNX Runtime's (`onnx/webgpu`): prompts too are computed by those of scoring and training. */
   own?: boolean
 }
 

@@ -1,9 +1,9 @@
-/** What computes on WebGPU in Node: graphs and sampling steps, all by our own kernels (`engine/webgpu`), on Dawn. */
+/** What computes on WebGPU in Node: graphs and sampling steps, all by our own kernels (`onnx/webgpu`), on Dawn. */
 import { UserError } from '../../../errors.ts'
 import type { ModelConfig } from '../../checkpoint/config.ts'
-import { openDawn } from '../../webgpu/dawn.ts'
-import { type GraphRuntime, openGraphs } from '../../webgpu/program.ts'
-import { unfitForWebgpu } from '../../webgpu/step.ts'
+import { openDawn } from '../webgpu/dawn.ts'
+import { type GraphRuntime, openGraphs } from '../webgpu/program.ts'
+import { unfitForWebgpu } from '../webgpu/step.ts'
 import type { StepPlanner } from './kernelSteps.ts'
 import { webgpuSteps } from './webgpuSteps.ts'
 

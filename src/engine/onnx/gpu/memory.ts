@@ -5,7 +5,6 @@
 import { emit } from '../../graph/emit.ts'
 import * as ops from '../../graph/ops.ts'
 import { input } from '../../graph/tensor.ts'
-import type { GraphRuntime } from '../../webgpu/program.ts'
 import {
   type Binding,
   type HostArray,
@@ -18,6 +17,7 @@ import {
 } from '../native.ts'
 import type { Operator } from '../operators.ts'
 import type { Values } from '../session.ts'
+import type { GraphRuntime } from '../webgpu/program.ts'
 import type { KernelDriver } from './kernels/driver.ts'
 import { type KernelOperator, kernelOperator } from './kernels/operators.ts'
 

@@ -1,7 +1,7 @@
 /** Sampling steps of WebGPU's kernels. */
-import type { Gpu } from '../../webgpu/gpu.ts'
-import { bufferOf } from '../../webgpu/program.ts'
-import { planSteps } from '../../webgpu/step.ts'
+import type { Gpu } from '../webgpu/gpu.ts'
+import { bufferOf } from '../webgpu/program.ts'
+import { planSteps } from '../webgpu/step.ts'
 import type { StepPlanner } from './kernelSteps.ts'
 
 export const webgpuSteps =

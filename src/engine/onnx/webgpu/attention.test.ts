@@ -1,7 +1,7 @@
 /** Attention of packed rows, held to the same in double precision. */
 import { describe, expect, it } from 'vitest'
-import { random } from '../../random.ts'
-import { fromHalf, toHalf } from '../onnx/gpu/kernels/testing/halves.ts'
+import { random } from '../../../random.ts'
+import { fromHalf, toHalf } from '../gpu/kernels/testing/halves.ts'
 import {
   gradientScratch,
   type Heads,

@@ -1,11 +1,11 @@
 /** Graphs by our own kernels, operator by operator, held to ONNX Runtime on the CPU. */
 import { describe, expect, it } from 'vitest'
-import { random } from '../../random.ts'
-import { f32ToF16 } from '../checkpoint/halves.ts'
-import { emit } from '../graph/emit.ts'
-import * as ops from '../graph/ops.ts'
-import { constant, type DType, input, type Tensor } from '../graph/tensor.ts'
-import { type HostArray, hostTensor, nativeProgram } from '../onnx/native.ts'
+import { random } from '../../../random.ts'
+import { f32ToF16 } from '../../checkpoint/halves.ts'
+import { emit } from '../../graph/emit.ts'
+import * as ops from '../../graph/ops.ts'
+import { constant, type DType, input, type Tensor } from '../../graph/tensor.ts'
+import { type HostArray, hostTensor, nativeProgram } from '../native.ts'
 import { openGraphs } from './program.ts'
 import { gpuHere } from './testing.ts'
 

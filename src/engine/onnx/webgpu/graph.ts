@@ -1,7 +1,7 @@
 /** ONNX graphs, as `graph/emit.ts` writes them, read back for our own kernels to run. */
-import { f16ToF32 } from '../checkpoint/halves.ts'
-import { onnxModel } from '../graph/onnx-bytes.ts'
-import { type DType, ELEMENT_TYPE } from '../graph/tensor.ts'
+import { f16ToF32 } from '../../checkpoint/halves.ts'
+import { onnxModel } from '../../graph/onnx-bytes.ts'
+import { type DType, ELEMENT_TYPE } from '../../graph/tensor.ts'
 
 export interface GraphNode {
   op: string

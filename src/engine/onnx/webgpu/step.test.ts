@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { random } from '../../random.ts'
-import type { ModelConfig } from '../checkpoint/config.ts'
-import { weightShapes } from '../checkpoint/folder.ts'
-import { f16ToF32, f32ToF16 } from '../checkpoint/halves.ts'
+import { random } from '../../../random.ts'
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import { weightShapes } from '../../checkpoint/folder.ts'
+import { f16ToF32, f32ToF16 } from '../../checkpoint/halves.ts'
 import { planSteps, unfitForWebgpu } from './step.ts'
 import { gpuHere } from './testing.ts'
 

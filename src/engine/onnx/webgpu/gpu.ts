@@ -3,7 +3,7 @@
  * A GPU by WebGPU: buffers, pipelines made once from their WGSL, and lists of dispatches, prepared once and run again and
  * again. What is computed is said elsewhere; this is the same in Node and in a browser.
  */
-import { LostError } from '../../errors.ts'
+import { LostError } from '../../../errors.ts'
 
 /** Of a GPU, what kernels are chosen by. */
 export interface Traits {

@@ -1,5 +1,5 @@
 /** Operators that compute each element by itself, and those that add elements up. */
-import type { DType } from '../graph/tensor.ts'
+import type { DType } from '../../graph/tensor.ts'
 import type { Dispatch, Value } from './gpu.ts'
 import { BUILTINS, binding, GROUP, gridOf, reader, SUM, sizeOf, THREADS, uniform, WORD } from './wgsl.ts'
 

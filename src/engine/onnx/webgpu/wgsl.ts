@@ -1,5 +1,5 @@
 /** Pieces of WGSL that kernels share. */
-import type { DType } from '../graph/tensor.ts'
+import type { DType } from '../../graph/tensor.ts'
 import type { Grid } from './gpu.ts'
 
 /** Threads of a workgroup, of kernels that want no other number. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fromHalf, toHalf } from '../onnx/gpu/kernels/testing/halves.ts'
+import { fromHalf, toHalf } from '../gpu/kernels/testing/halves.ts'
 import type { Dispatch, Traits } from './gpu.ts'
 import {
   type Cut,

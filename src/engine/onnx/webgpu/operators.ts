@@ -2,7 +2,7 @@
  * The operators of the graphs that are run here, each by the kernels that compute it. Shapes and small whole numbers are
  * worked out on the host; what is not listed, or not as it is handled here, is refused by name.
  */
-import { type DType, ELEMENT_TYPE } from '../graph/tensor.ts'
+import { type DType, ELEMENT_TYPE } from '../../graph/tensor.ts'
 import {
   gradientScratch,
   type Heads,

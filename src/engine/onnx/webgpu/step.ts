@@ -5,11 +5,11 @@
  * prompt share its keys and values. A dispatch that waits for the one before takes several microseconds, whatever it
  * computes: a layer has seven.
  */
-import type { ModelConfig } from '../checkpoint/config.ts'
-import { weightShapes } from '../checkpoint/folder.ts'
-import type { Drawing, StepSizes } from '../onnx/gpu/kernels/step.ts'
-import type { NativeType } from '../onnx/native.ts'
-import { cacheKey, cacheValue, promptKey, promptValue } from '../onnx/programs.ts'
+import type { ModelConfig } from '../../checkpoint/config.ts'
+import { weightShapes } from '../../checkpoint/folder.ts'
+import type { Drawing, StepSizes } from '../gpu/kernels/step.ts'
+import type { NativeType } from '../native.ts'
+import { cacheKey, cacheValue, promptKey, promptValue } from '../programs.ts'
 import { attend, MOST_QUERIES, mixedDims, settle } from './decodeAttention.ts'
 import { BINS, draw, PIECES } from './draw.ts'
 import type { Dispatch, Traits } from './gpu.ts'

@@ -3,8 +3,8 @@
  * on the GPU, or arrays of the host's. What lies between is planned when inputs are bound, in buffers that are taken from
  * a pool as soon as nothing reads them any more.
  */
-import type { DType } from '../graph/tensor.ts'
-import type { Binding, HostArray, NativeProgram, NativeTensor, NativeType } from '../onnx/native.ts'
+import type { DType } from '../../graph/tensor.ts'
+import type { Binding, HostArray, NativeProgram, NativeTensor, NativeType } from '../native.ts'
 import { elementwise } from './elementwise.ts'
 import type { Gpu, Prepared, Step } from './gpu.ts'
 import { type Graph, readGraph } from './graph.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { random } from '../../random.ts'
-import { f16ToF32, f32ToF16 } from '../checkpoint/halves.ts'
+import { random } from '../../../random.ts'
+import { f16ToF32, f32ToF16 } from '../../checkpoint/halves.ts'
 import { attend, mixedDims, settle } from './decodeAttention.ts'
 import { PLACE } from './rows.ts'
 import { gpuHere } from './testing.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { random } from '../../random.ts'
+import { random } from '../../../random.ts'
 import { BINS, draw, PIECES } from './draw.ts'
 import { gpuHere } from './testing.ts'
 
