@@ -21,10 +21,11 @@ if (!chromiumPath) {
 
 const softwareGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan']
 
-/** `gpu`: with WebGPU on the browser's own software GPU, SwiftShader. */
+/** `gpu`: with WebGPU on the browser's own software GPU, SwiftShader; else with none, whatever drivers the machine has. */
 export const launch = ({ gpu = false }: { gpu?: boolean } = {}): Promise<Browser> =>
   chromium.launch({
     executablePath: chromiumPath,
+    env: gpu ? process.env : { ...process.env, VK_DRIVER_FILES: '/nowhere' },
     args: [
       '--headless',
       '--no-sandbox',
