@@ -1,6 +1,6 @@
 /** Sessions by ONNX Runtime's own JavaScript: its Node binding, or its WebAssembly build. */
 import type { InferenceSession } from 'onnxruntime-common'
-import type { CreateSession } from './session.ts'
+import type { CreateSession } from './runnable.ts'
 
 /** The part of ONNX Runtime's packages that makes sessions. */
 export type Binding = Pick<typeof import('onnxruntime-common'), 'InferenceSession'>

@@ -7,7 +7,7 @@ import { Tensor } from 'onnxruntime-common'
 import { utf8 } from '../../bytes.ts'
 import { ELEMENT_TYPE } from '../graph/tensor.ts'
 import { api, type NativeApi, openSession } from './native.ts'
-import type { CreateSession, Value } from './session.ts'
+import type { CreateSession, Value } from './runnable.ts'
 
 /** What makes such sessions; null where koffi or the library does not load. */
 export function directSessions(): CreateSession | null {

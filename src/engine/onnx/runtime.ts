@@ -10,7 +10,7 @@ import type { env } from 'onnxruntime-common'
 import { type Binding, boundSession } from './binding.ts'
 import type { Device } from './devices.ts'
 import { directSessions } from './direct.ts'
-import type { CreateSession } from './session.ts'
+import type { CreateSession } from './runnable.ts'
 
 export type RuntimeName = 'native' | 'wasm'
 

@@ -1,8 +1,8 @@
 /** ONNX Runtime in a browser: its WebAssembly build, which bundlers find through the package itself. */
 import { env } from 'onnxruntime-common'
 import { boundSession } from './binding.ts'
+import type { CreateSession } from './runnable.ts'
 import type { RuntimeName } from './runtime.ts'
-import type { CreateSession } from './session.ts'
 
 export const runtimePackages: Readonly<Record<RuntimeName, string>> = {
   native: 'onnxruntime-node',

@@ -7,8 +7,9 @@ import * as ops from '../graph/ops.ts'
 import { input } from '../graph/tensor.ts'
 import { type Binding, boundSession } from './binding.ts'
 import { directSessions } from './direct.ts'
+import type { CreateSession } from './runnable.ts'
 import { loadRuntime } from './runtime.ts'
-import { type CreateSession, compile, floatData, floats, int32s, int64s, scalar } from './session.ts'
+import { compile, floatData, floats, int32s, int64s, scalar } from './session.ts'
 
 const binding = createRequire(import.meta.url)('onnxruntime-node') as Binding
 const runtimes: [string, CreateSession][] = [

@@ -1,9 +1,9 @@
 /** Runs emitted graphs on the CPU in this thread: inputs are read where they lie. */
 import { Tensor } from 'onnxruntime-common'
+import type { SessionOptions, Value, Values } from './runnable.ts'
 import { loadRuntime, type RuntimeName } from './runtime.ts'
 
-export type Value = Tensor
-export type Values = Readonly<Record<string, Value>>
+export type { Value, Values } from './runnable.ts'
 
 export interface Program {
   /**
@@ -13,23 +13,6 @@ export interface Program {
   run(sources: readonly Values[], into?: Values): Promise<Values>
   release(): Promise<void>
 }
-
-/** A graph that a runtime has made ready to run. */
-export interface Session {
-  readonly inputs: readonly string[]
-  /** `given` by the inputs' places; `into` as `Program` has it. */
-  run(given: readonly Value[], into?: Values): Promise<Values>
-  release(): Promise<void>
-}
-
-export interface SessionOptions {
-  /** Threads inside each operator. */
-  threads: number
-  /** Bytes of the tensors that the model was emitted with as constants, by name. */
-  constants?: ReadonlyMap<string, Uint8Array>
-}
-
-export type CreateSession = (bytes: Uint8Array, options: SessionOptions) => Promise<Session>
 
 export interface CompileOptions extends Partial<SessionOptions> {
   /** What computes; the native runtime unless told. */
