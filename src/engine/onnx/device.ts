@@ -23,6 +23,8 @@ export interface Probe {
   found: FoundDevice | null
   /** What was found, or what is missing and what to do. */
   detail: string
+  /** It works, but the processor itself is faster: `auto` passes it over. */
+  slower?: boolean
 }
 
 const probes = new Map<Device, Promise<Probe>>()
@@ -41,8 +43,8 @@ export function probe(device: Device): Promise<Probe> {
 export async function chooseDevice(asked: Device | 'auto'): Promise<FoundDevice> {
   if (asked === 'auto') {
     for (const device of devices) {
-      const { found } = await probe(device)
-      if (found !== null) return found
+      const { found, slower } = await probe(device)
+      if (found !== null && !slower) return found
     }
   }
   const { found, detail } = await probe(asked as Device)
@@ -94,7 +96,7 @@ async function tryWebgpu(): Promise<Probe> {
   const device = 'webgpu'
   try {
     const gpu = await openDawn()
-    const { name, bufferBytes, matrices } = gpu.traits
+    const { name, bufferBytes, matrices, software } = gpu.traits
     const error = await productError(async (bytes, left, right) => {
       const found = await gpuProduct(openGraphs(gpu).program(bytes), left, right)
       gpu.close()
@@ -106,7 +108,8 @@ async function tryWebgpu(): Promise<Probe> {
     return {
       device,
       found: { device, precision: 'float16', own: true, gpu: { name, bufferBytes } },
-      detail: `half precision on ${name}, ${products}`,
+      detail: `half precision on ${name}, ${software ? 'which is the processor in disguise: auto passes it over' : products}`,
+      slower: software,
     }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)

@@ -8,6 +8,8 @@ import { LostError } from '../../../errors.ts'
 /** Of a GPU, what kernels are chosen by. */
 export interface Traits {
   name: string
+  /** It is the processor's: for tests. */
+  software: boolean
   /**
    * Products of 16 x 16 x 16 in one instruction of a subgroup of 32: halves, added up in single precision. Everything else
    * is plain WGSL, without extensions.
@@ -91,6 +93,7 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
     subgroupMinSize?: number
     subgroupMaxSize?: number
     subgroupMatrixConfigs?: Iterable<MatrixConfig>
+    isFallbackAdapter?: boolean
   }
   const has = (feature: string) => adapter.features.has(feature as GPUFeatureName)
   const matrices =
@@ -155,6 +158,7 @@ export async function openGpu(adapter: GPUAdapter): Promise<Gpu> {
   return {
     traits: {
       name: [info.vendor, info.description || info.device || info.architecture].filter(Boolean).join(' '),
+      software: info.isFallbackAdapter ?? false,
       matrices,
       bufferBytes: Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
       workgroupBytes: limits.maxComputeWorkgroupStorageSize,

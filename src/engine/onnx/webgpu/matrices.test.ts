@@ -5,7 +5,13 @@ import type { Dispatch, Traits } from './gpu.ts'
 import { gated, product, streamed } from './products.ts'
 import { wrongWith } from './testing.ts'
 
-const traits: Traits = { name: '', matrices: true, bufferBytes: 2 ** 31, workgroupBytes: 49152 }
+const traits: Traits = {
+  name: '',
+  software: false,
+  matrices: true,
+  bufferBytes: 2 ** 31,
+  workgroupBytes: 49152,
+}
 const buffer = {} as GPUBuffer
 const buffers = new Proxy({}, { get: () => buffer }) as Record<string, GPUBuffer>
 const codes = (dispatches: readonly Dispatch[]) => dispatches.map(({ code }) => code)
