@@ -1,8 +1,9 @@
 /**
  * The lane of a GPU. Everything stands where it is: weights, adapters, caches, draws and sums of gradients are tensors on
  * the device, shared by all programs. On CUDA a sampling step changes them in place; it is recorded once for each set of
- * them and replayed, so that the host launches one thing a step. WebGPU lets no operator read and write one buffer: there
- * all but the caches, which are only written to, come in pairs, read and written by turns.
+ * them and replayed, so that the host launches one thing a step. ONNX Runtime's WebGPU, a browser's, lets no
+ * operator read and write one buffer: there all but the caches, which are only written to, come in pairs, read and written
+ * by turns.
  */
 import { UserError } from '../../../errors.ts'
 import { say } from '../../../platform/machine.ts'

@@ -6,15 +6,10 @@ import { fitsPackedAttention, type Heads, packedAttentionOperators } from './pac
 import { sourceOf } from './sources.ts'
 import type { DeviceSizes } from './step.ts'
 import { compileForHost, type HostMemory, hasCompiler } from './testing/emulator.ts'
-import { fromHalf, toHalf } from './testing/halves.ts'
+import { fromHalf } from './testing/halves.ts'
+import { halves, reference, segmentsOf } from './testing/packedRows.ts'
 
 const device: DeviceSizes = { multiprocessors: 1, sharedBytes: 227 * 1024 }
-
-/** A row's segments: a prompt of that length, completions, and padding up to the time. */
-function segmentsOf(time: number, prompt: number, ...completions: number[]): number[] {
-  const segments = [prompt, ...completions].flatMap((length, segment) => Array<number>(length).fill(segment))
-  return [...segments, ...Array<number>(time - segments.length).fill(-1)]
-}
 
 interface Case extends Heads {
   name: string
@@ -72,59 +67,6 @@ const cases: Case[] = [
     backwards: true,
   },
 ]
-
-/** Numbers as halves hold them. */
-function halves(count: number, draw: () => number): { bits: Uint16Array; values: Float64Array } {
-  const bits = Uint16Array.from({ length: count }, () => toHalf(draw()))
-  return { bits, values: Float64Array.from(bits, fromHalf) }
-}
-
-interface Packed {
-  q: Float64Array
-  k: Float64Array
-  v: Float64Array
-  gradient: Float64Array
-}
-
-/** Mixed and the gradients, a head and a row of positions after another. */
-function reference({ heads, kvHeads, headDim, rows }: Case, { q, k, v, gradient }: Packed) {
-  const time = rows[0].length
-  const [mixed, toQueries] = [new Float64Array(q.length), new Float64Array(q.length)]
-  const [toKeys, toValues] = [new Float64Array(k.length), new Float64Array(k.length)]
-  rows.forEach((segments, row) => {
-    for (let head = 0; head < heads; head++) {
-      const kv = Math.floor((head * kvHeads) / heads)
-      const at = (t: number) => ((row * time + t) * heads + head) * headDim
-      const keyAt = (t: number) => ((row * time + t) * kvHeads + kv) * headDim
-      const dot = (x: Float64Array, i: number, y: Float64Array, j: number) => {
-        let sum = 0
-        for (let d = 0; d < headDim; d++) sum += x[i + d] * y[j + d]
-        return sum
-      }
-      const add = (to: Float64Array, i: number, from: Float64Array, j: number, factor: number) => {
-        for (let d = 0; d < headDim; d++) to[i + d] += factor * from[j + d]
-      }
-      for (let t = 0; t < time; t++) {
-        if (segments[t] < 0) continue
-        const seen = [...segments.keys()].filter((s) => s <= t && [0, segments[t]].includes(segments[s]))
-        const powers = seen.map((s) => Math.exp(dot(q, at(t), k, keyAt(s)) / Math.sqrt(headDim)))
-        const whole = powers.reduce((sum, power) => sum + power)
-        const shares = powers.map((power) => power / whole)
-        seen.forEach((s, i) => {
-          add(mixed, at(t), v, keyAt(s), shares[i])
-        })
-        const taken = dot(mixed, at(t), gradient, at(t))
-        seen.forEach((s, i) => {
-          const change = (shares[i] * (dot(gradient, at(t), v, keyAt(s)) - taken)) / Math.sqrt(headDim)
-          add(toValues, keyAt(s), gradient, at(t), shares[i])
-          add(toQueries, at(t), k, keyAt(s), change)
-          add(toKeys, keyAt(s), q, at(t), change)
-        })
-      }
-    }
-  })
-  return { mixed, toQueries, toKeys, toValues }
-}
 
 describe.skipIf(!hasCompiler())('attention of packed sequences by kernels', () => {
   it.each(cases)('gives mixed values and gradients: $name', async (made) => {
